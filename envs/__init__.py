@@ -1,0 +1,1 @@
+"""Text environments, each a Gymnasium env with string observations and actions."""

@@ -1,0 +1,1 @@
+"""ALFWorld households: real semantics, offline."""

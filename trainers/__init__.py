@@ -1,0 +1,1 @@
+"""The built-in trainer. The only part of triage_gym that imports torch; this module does not."""

@@ -1,0 +1,1 @@
+"""Policies that the built-in trainer can train."""

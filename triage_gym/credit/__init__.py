@@ -1,0 +1,1 @@
+"""Credit rules: pure functions from records to per-segment advantages."""

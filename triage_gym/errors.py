@@ -1,0 +1,41 @@
+"""Every error that triage_gym raises on purpose.
+
+Each message says what was expected, what came, and what to do. A judge failure is *not* here: it is a
+:class:`~triage_gym.records.RoleLabel` with ``role=None``, because a failed call is data, not a crash and not a guess.
+"""
+
+
+class TriageGymError(Exception):
+    """Base of every error raised by triage_gym."""
+
+
+class InputError(TriageGymError, ValueError):
+    """A file, a JSON document or an argument from outside does not have the form it must have."""
+
+
+class MissingDependency(TriageGymError, ImportError):
+    """An optional package is needed; the message names the extra that installs it."""
+
+
+class UnsupportedGame(TriageGymError):
+    """A game uses a feature that the chosen engine cannot play faithfully."""
+
+
+class GroupError(TriageGymError, ValueError):
+    """Members of one group do not belong together, so their outcomes must not be compared."""
+
+
+class RestoreError(TriageGymError):
+    """No strategy could bring the environment back to a recorded point."""
+
+
+class StateError(TriageGymError, ValueError):
+    """A state handed to ``set_state`` does not fit the environment or the game."""
+
+
+class CheckpointError(TriageGymError):
+    """A checkpoint is missing, torn or does not fit the run."""
+
+
+class TrainingError(TriageGymError, RuntimeError):
+    """Training cannot go on, for instance after three non-finite updates in a row."""

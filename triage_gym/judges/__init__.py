@@ -1,0 +1,1 @@
+"""Judges: who labels segments with roles."""

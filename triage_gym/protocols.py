@@ -1,0 +1,91 @@
+"""The plug-in points: small protocols, each with a registry by name (:mod:`triage_gym.registry`).
+
+Concrete classes are final; behaviour is composed, not overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triage_gym.records import EpisodeRecord, Reflection, RoleLabel
+
+Advantages = list[NDArray[np.float64]]
+"""One float64 array a record, of shape ``(len(record.segments),)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An action and the observation that answered it."""
+
+    action: str
+    observation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a judge may see of one segment: text around it, never the outcome.
+
+    Built by :func:`triage_gym.windows.build_windows`, which redacts what the environment declares as outcome text.
+    """
+
+    task: str
+    """The instruction in words (the first observation where the environment names no task)."""
+    domain: str
+    """Family of the environment; picks the rules of the rule judge."""
+    step: int
+    """Index of the segment in its attempt."""
+    past: tuple[Pair, ...]
+    """At most 5 (action, observation) pairs before the segment, oldest first."""
+    observation: str
+    """What the agent saw before it acted."""
+    action: str
+    next_observation: str
+    """What came back, redacted."""
+    future: tuple[Pair, ...]
+    """At most 5 pairs after the segment."""
+    earlier_actions: tuple[str, ...] = ()
+    """All valid actions before the segment, text only: a rule judge keeps its running inventory from them."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Labels windows; one label a window, in order; a failure is a label with ``role=None``, never an exception."""
+
+    def judge(self, windows: Sequence[Window]) -> Sequence[RoleLabel]:
+        """Labels of ``windows``, in order."""
+        ...
+
+
+@runtime_checkable
+class Reflector(Protocol):
+    """Names the earliest wrong turn of a failed attempt."""
+
+    def reflect(self, record: EpisodeRecord) -> Reflection:
+        """A remark and a pivot in ``[0, len(record) - 1]``."""
+        ...
+
+
+@runtime_checkable
+class Restorable(Protocol):
+    """An environment whose state goes out and in as JSON-able data, RNG included."""
+
+    def get_state(self) -> Mapping[str, Any]:
+        """The whole state, independent of the live environment."""
+        ...
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go back to ``state``; raises StateError when it does not fit."""
+        ...
+
+
+class CreditRule(Protocol):
+    """Turns the records of a batch (one or more groups) into per-segment advantages. Pure."""
+
+    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
+        """Advantages, one float64 array of shape ``(segments,)`` a record, in the order of ``records``."""
+        ...

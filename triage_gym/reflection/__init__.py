@@ -1,0 +1,1 @@
+"""Reflectors: who names the earliest wrong turn of a failed attempt."""

@@ -1,0 +1,143 @@
+"""Plug-ins by name: judges, reflectors, credit rules and environments, from config that serialises.
+
+A *spec* is a registered name (``"rule"``), a path (``"package.module:attribute"``) or a config dict
+(``{"name": "rule", "domain": "alfworld"}``) whose other keys are keyword arguments. Specs deep-copy, pickle and go
+through JSON, which live objects do not; that is why wrappers take specs and resolve them late.
+Third parties register through the entry-point groups ``triage_gym.judges``, ``triage_gym.reflectors``,
+``triage_gym.credit`` and ``triage_gym.envs``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any, Final, Literal
+
+from triage_gym.errors import InputError
+
+Kind = Literal["judges", "reflectors", "credit", "envs"]
+
+BUILTIN: Final[dict[Kind, dict[str, str]]] = {
+    "judges": {
+        "rule": "triage_gym.judges.rule:RuleJudge",
+    },
+    "reflectors": {
+        "role": "triage_gym.reflection.reflectors:RoleReflector",
+        "random": "triage_gym.reflection.reflectors:RandomReflector",
+        "restart": "triage_gym.reflection.reflectors:RestartReflector",
+        "oracle": "triage_gym.reflection.reflectors:OracleReflector",
+    },
+    "credit": {
+        "grpo": "triage_gym.credit.rules:GRPO",
+        "rloo": "triage_gym.credit.rules:RLOO",
+        "scalar": "triage_gym.credit.rules:Scalar",
+        "triage": "triage_gym.credit.rules:Triage",
+        "triage-shuffled": "triage_gym.credit.controls:ShuffledTriage",
+        "roles-only": "triage_gym.credit.controls:RolesOnly",
+    },
+    "envs": {
+        "alfworld": "triage_gym.envs.alfworld.env:ALFWorldEnv",
+    },
+}
+_registered: dict[Kind, dict[str, str | Callable[..., Any]]] = {
+    "judges": {},
+    "reflectors": {},
+    "credit": {},
+    "envs": {},
+}
+
+
+def register(kind: Kind, name: str, target: str | Callable[..., Any]) -> None:
+    """Make ``name`` known for this process.
+
+    Args:
+        kind: ``"judges"``, ``"reflectors"``, ``"credit"`` or ``"envs"``.
+        name: What a user writes in a config.
+        target: A factory, or its ``"module:attr"`` path (needed when configs travel to other processes).
+
+    Raises:
+        InputError: If ``name`` is taken by another target.
+    """
+    known = {**BUILTIN[kind], **_registered[kind]}
+    if name in known and known[name] != target:
+        raise InputError(f"Expected a new name for {kind}, got {name!r} which is {known[name]!r}; choose another name")
+    _registered[kind][name] = target
+
+
+@lru_cache
+def _from_entry_points(kind: Kind) -> dict[str, str]:
+    return {e.name: e.value for e in entry_points(group=f"triage_gym.{kind}")}
+
+
+def names(kind: Kind) -> list[str]:
+    """Every registered name of ``kind``, sorted."""
+    return sorted({**_from_entry_points(kind), **BUILTIN[kind], **_registered[kind]})
+
+
+def load(path: str) -> Any:
+    """The object at ``"package.module:attribute"``; raises InputError when there is none."""
+    module, colon, attribute = path.partition(":")
+    if not colon or not module or not attribute:
+        raise InputError(f'Expected a path like "package.module:attribute", got {path!r}')
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
+            raise
+        raise InputError(f"No module named {error.name!r} (from {path!r})") from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"Module {module!r} has no attribute {attribute!r}")
+        found = getattr(found, part)
+    return found
+
+
+def factory(kind: Kind, name: str) -> Callable[..., Any]:
+    """The factory registered as ``name``, or found at the path ``name``.
+
+    Raises:
+        InputError: With the known names and the closest ones, when there is no such factory.
+    """
+    known: dict[str, str | Callable[..., Any]] = {**_from_entry_points(kind), **BUILTIN[kind], **_registered[kind]}
+    target = known.get(name)
+    if target is None:
+        if ":" not in name:
+            close = difflib.get_close_matches(name, known)
+            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise InputError(f"Expected one of {sorted(known)} or a module:attr path for {kind}, got {name!r}{hint}")
+        target = name
+    made = load(target) if isinstance(target, str) else target
+    if not callable(made):
+        raise InputError(f"Expected {name!r} to name a class or a function, got {type(made).__name__}")
+    return made
+
+
+def make(kind: Kind, spec: str | Mapping[str, Any], **defaults: Any) -> Any:
+    """Build a plug-in from its spec.
+
+    Args:
+        kind: Which registry.
+        spec: A name, a ``"module:attr"`` path, or ``{"name": …, **keyword arguments}``.
+        **defaults: Keyword arguments that the spec may override.
+
+    Raises:
+        InputError: For an unknown name, a dict without ``name`` or arguments that do not fit.
+    """
+    if isinstance(spec, str):
+        name, kwargs = spec, dict(defaults)
+    elif isinstance(spec, Mapping):
+        rest = dict(spec)
+        name = rest.pop("name", None)
+        if not isinstance(name, str):
+            raise InputError(f'Expected a config with a "name" for {kind}, got {dict(spec)!r}')
+        kwargs = {**defaults, **rest}
+    else:
+        raise InputError(f"Expected a name, a module:attr path or a config dict for {kind}, got {type(spec).__name__}")
+    make_it = factory(kind, name)
+    try:
+        return make_it(**kwargs)
+    except TypeError as error:
+        raise InputError(f"Could not build {kind} {name!r} with {sorted(kwargs)}: {error}") from error

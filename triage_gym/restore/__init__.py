@@ -1,0 +1,1 @@
+"""Going back to a recorded point of an episode, verified."""

@@ -1,0 +1,1 @@
+"""The conformance kit: contracts that every environment and wrapper must keep."""

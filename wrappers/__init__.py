@@ -1,0 +1,1 @@
+"""The wrappers: role labels, pivotal retry, segment credit and their companions."""
