@@ -1,0 +1,223 @@
+"""What a training run is made of: one frozen dataclass, one line of documentation a field, no torch.
+
+:class:`TrainConfig` promises that a value it accepts can be trained with, that it goes through JSON unchanged and that
+equal configs have equal hashes. Two runs with the same config on the same machine are equal bit for bit. It leaves to
+:mod:`triage_gym.trainers.tasks` which environment the words stand for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, get_args
+
+from triage_gym.errors import InputError
+
+ALFWORLD_NAMES: Final = ("alfworld", "triage/ALFWorld-v0", "triage_gym:triage/ALFWorld-v0")
+"""The names under which :attr:`TrainConfig.env` finds the built-in ALFWorld."""
+FIVE_TYPES: Final = (
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+)
+"""The default ALFWorld training set: every task type but ``pick_two_obj_and_place``."""
+PolicyName = Literal["auto", "alfworld", "generic"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig:
+    """Everything that decides what a run computes.
+
+    Raises:
+        InputError: From the constructor, for a value that cannot be trained with.
+    """
+
+    env: str = "alfworld"
+    """Environment: ``alfworld``, a Gymnasium id or a ``module:attr`` path. It must put ``admissible_commands`` in info."""
+    env_kwargs: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Further keyword arguments of the environment, for training and evaluation alike."""
+    split: str | None = None
+    """Games to train on. None: ``train`` for ALFWorld, not passed to other environments."""
+    task_types: tuple[str, ...] | None = None
+    """Task types to train and evaluate on; more types, a harder run. None: five for ALFWorld, not passed to others."""
+    tasks: int = 1000
+    """Distinct training tasks (seeds 0 … tasks-1). More: less repetition, longer set-up (some 5 ms a game)."""
+    limit: int = 30
+    """Turns an episode may take. Larger: more tasks are solvable, credit is harder to assign."""
+    turns: int = 100_000
+    """Environment turns of the whole run. Larger: closer to the ceiling, and arms closer to each other."""
+    seed: int = 0
+    """Seed of everything random in the run: weights, demonstrations, task order, sampling."""
+    credit: str = "triage"
+    """Credit rule, such as ``grpo``, ``grpo+whiten``, ``scalar``, ``triage``, ``triage-shuffled``, ``roles-only``.
+
+    Suffixes: ``+whiten`` whitens over the batch's segments, ``+guard`` uses roles only in groups whose outcomes differ.
+    """
+    credit_kwargs: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Further keyword arguments of the credit rule."""
+    lam: float = 0.2
+    """Weight of the role term against the outcome term. Larger: trusts the judge more, farming is likelier."""
+    judge: str = "rule"
+    """Judge of the segments: a registered name or a ``module:attr`` path. Never used in evaluation."""
+    policy: PolicyName = "auto"
+    """Features: ``alfworld``, ``generic`` (hashed words, any text environment) or ``auto`` (by the env's domain)."""
+    width: int = 64
+    """Size of the hidden state. Larger: more to express, slower."""
+    groups_per_update: int = 8
+    """Tasks an update. Larger: less noise, fewer updates for the same turns."""
+    group_size: int = 8
+    """Rollouts a task, the G of GRPO. Larger: better baseline, fewer tasks for the same turns."""
+    lr: float = 1e-3
+    """Adam's step size. Larger: faster and less stable."""
+    clip: float = 0.2
+    """PPO clip range of the probability ratio. Larger: bigger steps from one batch."""
+    epochs: int = 2
+    """Passes over each batch. Larger: more from each turn, further off-policy."""
+    minibatch: int = 512
+    """Segments a gradient step. Smaller: more and noisier steps."""
+    entropy: float = 0.01
+    """Weight of the entropy bonus. Larger: explores longer."""
+    kl: float = 0.0
+    """Weight of KL(policy ‖ start policy). Larger: stays closer to the start; 0 does not compute it."""
+    grad_norm: float = 0.5
+    """Gradients are scaled down to this norm. Smaller: gentler steps."""
+    demos: int = 30
+    """Successful demonstrations that the start policy is cloned from; 0 starts from random weights."""
+    demo_noise: float = 0.4
+    """Share of random actions in the demonstrations. Larger: a weaker start."""
+    bc_epochs: int = 10
+    """Passes over the demonstrations. Larger: a stronger, more certain start."""
+    bc_minibatch: int = 64
+    """Segments a gradient step of cloning. Smaller: more steps, a stronger start."""
+    eval_tasks: int = 300
+    """Held-out tasks an evaluation. More: less noise, some 1.5 ms each for a trained policy."""
+    eval_split: str | None = None
+    """Games to evaluate on. None: ``valid_unseen`` (floor plans never trained on) for ALFWorld, not passed to others."""
+    eval_at: tuple[int, ...] = (25_000, 50_000)
+    """Turns after which to evaluate besides the end of the run."""
+    checkpoint_every: int = 20
+    """Updates between checkpoints. Smaller: less is lost when the machine goes down."""
+    keep: int = 2
+    """Checkpoints kept; older ones are removed after a newer one verifies."""
+    trace_every: int = 10
+    """Updates between those whose first group is written to ``traces.jsonl``; 0 writes none."""
+    device: str = "cpu"
+    """torch device. The small policies are fastest on ``cpu``; exact resume is promised there only."""
+    threads: int = 1
+    """torch threads. More than 1 slows the small policies down."""
+
+    def __post_init__(self) -> None:
+        for name in ("tasks", "limit", "turns", "groups_per_update", "epochs", "minibatch", "width", "threads", "keep"):
+            _at_least(self, name, 1)
+        for name in ("bc_epochs", "bc_minibatch", "eval_tasks", "checkpoint_every"):
+            _at_least(self, name, 1)
+        for name in ("seed", "demos", "trace_every"):
+            _at_least(self, name, 0)
+        if type(self.group_size) is not int or self.group_size < 2:
+            raise InputError(
+                f"Expected `group_size` to be an integer of at least 2, got {self.group_size!r}: "
+                "a group of one has nothing to compare with"
+            )
+        for name in ("lr", "clip", "grad_norm"):
+            _finite(self, name, above=0.0)
+        for name in ("lam", "entropy", "kl"):
+            _finite(self, name, least=0.0)
+        _finite(self, "demo_noise", least=0.0, most=1.0)
+        if self.policy not in get_args(PolicyName):
+            raise InputError(f"Expected `policy` to be one of {get_args(PolicyName)}, got {self.policy!r}")
+        for name in ("env", "credit", "judge", "device"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise InputError(f"Expected `{name}` to be a name, got {getattr(self, name)!r}")
+        self._check_collections()
+
+    def _check_collections(self) -> None:
+        for name in ("env_kwargs", "credit_kwargs"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
+                raise InputError(f"Expected `{name}` to map names to values, got {value!r}")
+            try:
+                json.dumps(dict(value), allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise InputError(f"Expected `{name}` to be JSON values, got {value!r}: {error}") from error
+            object.__setattr__(self, name, dict(value))
+        for name in ("eval_at", "task_types"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, str) or not isinstance(value, Sequence)):
+                raise InputError(f"Expected `{name}` to be a sequence, got {value!r}")
+            object.__setattr__(self, name, None if value is None else tuple(value))
+        if any(type(t) is not int or t < 0 for t in self.eval_at):
+            raise InputError(f"Expected `eval_at` to be turn numbers from 0, got {self.eval_at}")
+        if self.task_types is not None and not (self.task_types and all(isinstance(t, str) for t in self.task_types)):
+            raise InputError(f"Expected `task_types` to name at least one type or be None, got {self.task_types!r}")
+
+    @property
+    def is_alfworld(self) -> bool:
+        """Whether the environment is the built-in ALFWorld."""
+        return self.env in ALFWORLD_NAMES
+
+    def resolved(self) -> TrainConfig:
+        """The same run with every None replaced by what it stands for; this is what ``config.json`` holds."""
+        if not self.is_alfworld:
+            return self
+        return dataclasses.replace(
+            self,
+            split=self.split or "train",
+            eval_split=self.eval_split or "valid_unseen",
+            task_types=self.task_types or FIVE_TYPES,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that :meth:`from_json` reads back."""
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            k: list(v) if isinstance(v, tuple) else dict(v) if isinstance(v, Mapping) else v for k, v in out.items()
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> TrainConfig:
+        """The config written by :meth:`to_json`; fields that are left out take their default.
+
+        Raises:
+            InputError: For anything but an object of known fields with fitting values.
+        """
+        if not isinstance(data, Mapping):
+            raise InputError(f"Expected a config to be a JSON object, got {type(data).__name__}")
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(set(data) - known)
+        if unknown:
+            raise InputError(f"Expected config fields out of {sorted(known)}, got also {unknown}; remove them")
+        return cls(**data)
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON form, in hex: equal for equal configs."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def changed(self, other: TrainConfig) -> list[str]:
+        """Names of the fields in which ``other`` differs, in order of declaration."""
+        mine, theirs = self.to_json(), other.to_json()
+        return [name for name in mine if mine[name] != theirs[name]]
+
+
+def _at_least(config: TrainConfig, name: str, least: int) -> None:
+    value = getattr(config, name)
+    if type(value) is not int or value < least:
+        raise InputError(f"Expected `{name}` to be an integer of at least {least}, got {value!r}")
+
+
+def _finite(
+    config: TrainConfig, name: str, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
+) -> None:
+    value = getattr(config, name)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not (least <= value <= most and value > above):
+        bounds = f"above {above}" if above > -math.inf else f"of at least {least}"
+        bounds += f" and at most {most}" if most < math.inf else ""
+        raise InputError(f"Expected `{name}` to be a finite number {bounds}, got {value!r}")
+    object.__setattr__(config, name, float(value))

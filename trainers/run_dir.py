@@ -1,0 +1,146 @@
+"""The files of a run directory, and appending to them so that a resumed run equals a straight one byte for byte.
+
+::
+
+    config.json        the resolved TrainConfig; enough to repeat the run
+    metrics.jsonl      one line an update; no clock in it, so two equal runs have equal bytes
+    timings.jsonl      one line an update; everything that a clock says
+    traces.jsonl       episode records to read, with ``update`` and ``advantages`` (triage_gym.traces)
+    eval.json          every evaluation, with the result of each task
+    pretrain.json      what the start policy was cloned from (absent when the start was handed in)
+    checkpoints/       step_00000020/…, latest.json (triage_gym.trainers.checkpoint)
+    tensorboard/       scalars, when tensorboard is installed
+
+``metrics.jsonl``: ``update`` (from 1), ``turns`` (so far), ``episodes`` (so far), of this batch: ``success``,
+``score``, ``length`` (turns an episode), ``length_success`` (null when none), ``role_D``, ``role_E``, ``role_N``,
+``role_R``, ``role_unjudged`` (shares of its segments), ``outcome_variance`` (share of groups whose outcomes differ),
+``excluded`` (rollouts with an error), and of its gradient steps: ``loss``, ``policy_loss``, ``entropy``, ``kl`` (to
+the start policy, null when its weight is 0), ``approx_kl`` (to the policy that acted), ``clip_fraction``,
+``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``warnings`` (a list of ``no_outcome_variance`` and
+``exploration_share``, each only when the condition begins). Numbers are null where nothing was measured.
+
+``timings.jsonl``: ``update``, ``turns``, ``cpu_s`` and ``wall_s`` (so far, this process), of this update in CPU
+seconds ``rollout_s`` (acting, environments, records; without the judge), ``judge_s``, ``credit_s``, ``update_s``;
+``turns_per_cpu_s`` (this update).
+
+``eval.json``: ``{"schema": 1, "evaluations": [...]}``, each ``update``, ``turns``, ``split``, ``mode`` (``sampled``
+or ``greedy``), ``limit``, ``n``, ``success``, ``length`` (mean of all), ``length_success`` (mean of successes or
+null), ``tasks``: list of ``{"task": id, "task_type", "success", "length", "r_posthoc"}``; ``r_posthoc`` counts the
+turns that a rule judge, asked after the evaluation was over, calls R (null where none was asked), and
+``r_per_success_posthoc`` is their mean over successes.
+
+A comparison directory holds ``comparison.json``, ``starts/s<seed>/`` (a checkpoint of the cloned start, shared by all
+arms of the seed) and one run directory ``<credit>-s<seed>/`` an arm and seed. ``comparison.json``:
+
+- ``schema`` 1, ``config`` (of the arms, less ``credit`` and ``seed``), ``baseline`` (a credit), ``credits``, ``seeds``,
+  ``milestones`` (turns at which arms are compared, the last being the end of the run), ``complete`` (bool);
+- ``runs``: list of ``{"credit", "seed", "dir", "status"}``, ``status`` being ``done``, ``failed`` (then ``error``) or
+  ``missing``; a done one has ``metrics``: ``start`` (success of the start policy), ``success@<turns>`` for each
+  milestone, ``success_greedy``, ``length_success``, ``r_per_success``, ``auc`` (mean training success over turns),
+  ``share_D`` … ``share_R`` (of the whole run's training segments), ``turns``, ``cpu_s``;
+- ``summary``: list of ``{"credit", "metric", "mean", "half_width", "n"}``, the 95 % t interval over seeds;
+- ``paired``: list of ``{"credit", "baseline", "metric", "mean", "half_width", "n", "positive", "values"}``, differences
+  of the same seed, ``values`` by seed (as text); metrics as above and ``length_both_solved`` (percent by which
+  successes on tasks that both solve are longer).
+
+``half_width`` is null with fewer than two seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from triage_gym.errors import CheckpointError, InputError
+
+LOGS: Final = ("metrics.jsonl", "timings.jsonl", "traces.jsonl")
+"""Append-only files whose length is part of a checkpoint."""
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace ``path`` by ``data`` as JSON, so that a reader sees the old file or the new one, never half of one."""
+    tmp = path.with_name(f".{path.name}.tmp")
+    with tmp.open("w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1, allow_nan=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(tmp, path)
+
+
+def read_json(path: Path) -> Any:
+    """The JSON document at ``path``.
+
+    Raises:
+        InputError: When the file is missing or no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"Expected a file at {path}, found none") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"Expected {path} to be JSON, got: {error}") from error
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a ``.jsonl`` file; a last line without newline (a crash while writing) is left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise InputError(f"Expected line {number} of {path} to be JSON, got: {error}") from error
+
+
+class RunDir:
+    """Writes the files of one run.
+
+    Args:
+        path: The directory; made when missing.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.checkpoints = self.path / "checkpoints"
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+
+    def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add one JSON line a row to the log ``name``."""
+        with (self.path / name).open("a", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each log, safe on disk, for a checkpoint."""
+        out = {}
+        for name in LOGS:
+            path = self.path / name
+            if path.exists():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+            out[name] = path.stat().st_size if path.exists() else 0
+        return out
+
+    def cut(self, sizes: Mapping[str, int]) -> None:
+        """Drop what was logged after the checkpoint with these ``sizes``.
+
+        Raises:
+            CheckpointError: When a log is shorter than it was.
+        """
+        for name in LOGS:
+            path, size = self.path / name, sizes.get(name, 0)
+            have = path.stat().st_size if path.exists() else 0
+            if have < size:
+                raise CheckpointError(
+                    f"Expected {path} to have at least the {size} bytes it had at the checkpoint, got {have}: "
+                    "the file was changed by hand; put it back or start a new run"
+                )
+            if path.exists():
+                os.truncate(path, size)
