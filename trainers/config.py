@@ -85,10 +85,13 @@ class TrainConfig:
     """Weight of the entropy bonus. Larger: explores longer."""
     kl: float = 0.0
     """Weight of KL(policy ‖ start policy). Larger: stays closer to the start; 0 does not compute it."""
-    grad_norm: float = 0.5
+    grad_norm: float = 1.0
     """Gradients are scaled down to this norm. Smaller: gentler steps."""
-    demos: int = 30
-    """Successful demonstrations that the start policy is cloned from; 0 starts from random weights."""
+    demos: int | None = None
+    """Successful demonstrations that the start policy is cloned from; more: a stronger start, 0: random weights.
+
+    None: 30 for ALFWorld, whose searching expert gives them, 0 for other environments, which have none.
+    """
     demo_noise: float = 0.4
     """Share of random actions in the demonstrations. Larger: a weaker start."""
     bc_epochs: int = 10
@@ -117,12 +120,23 @@ class TrainConfig:
             _at_least(self, name, 1)
         for name in ("bc_epochs", "bc_minibatch", "eval_tasks", "checkpoint_every"):
             _at_least(self, name, 1)
-        for name in ("seed", "demos", "trace_every"):
+        for name in ("seed", "trace_every"):
             _at_least(self, name, 0)
+        if self.demos is not None:
+            _at_least(self, "demos", 0)
+        if self.demos and not self.is_alfworld:
+            raise InputError(
+                f"Expected `demos` to be 0 or None for the environment {self.env!r}, got {self.demos}: only ALFWorld has "
+                "an expert to learn from"
+            )
         if type(self.group_size) is not int or self.group_size < 2:
             raise InputError(
                 f"Expected `group_size` to be an integer of at least 2, got {self.group_size!r}: "
                 "a group of one has nothing to compare with"
+            )
+        if self.tasks < self.groups_per_update:
+            raise InputError(
+                f"Expected at least as many `tasks` as `groups_per_update`, got {self.tasks} and {self.groups_per_update}"
             )
         for name in ("lr", "clip", "grad_norm"):
             _finite(self, name, above=0.0)
@@ -164,12 +178,13 @@ class TrainConfig:
     def resolved(self) -> TrainConfig:
         """The same run with every None replaced by what it stands for; this is what ``config.json`` holds."""
         if not self.is_alfworld:
-            return self
+            return dataclasses.replace(self, demos=0)
         return dataclasses.replace(
             self,
             split=self.split or "train",
             eval_split=self.eval_split or "valid_unseen",
             task_types=self.task_types or FIVE_TYPES,
+            demos=30 if self.demos is None else self.demos,
         )
 
     def to_json(self) -> dict[str, Any]:

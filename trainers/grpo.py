@@ -1,0 +1,200 @@
+"""The learning step: PPO's clipped objective with one advantage a segment, from any credit rule.
+
+``L = -mean_B min(ρ A, clip(ρ, 1-ε, 1+ε) A) - β_H H(π) + β_KL KL(π ‖ π_start)``,  ``ρ = π(a|s) / π_old(a|s)``
+
+(clip: Schulman et al., arXiv:1707.06347; group-relative advantages: GRPO, arXiv:2402.03300; per-segment advantages:
+TRIAGE, arXiv:2606.32017). Candidates can be enumerated, so entropy and KL are exact sums and not estimates. Segments weigh
+equally. A batch is passed over ``epochs`` times in random minibatches.
+
+A gradient step whose loss or gradient is not finite is not taken: it is counted, its minibatch is written to disk, and the
+third in a row ends the run.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from triage_gym.errors import TrainingError
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.policy.protocol import Policy, Steps
+from triage_gym.trainers.run_dir import write_json
+
+MAX_SKIPPED: Final = 3
+"""Gradient steps in a row that may be skipped before the run ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The objective of one minibatch and what it is made of; all scalars."""
+
+    total: Tensor
+    policy: Tensor
+    entropy: Tensor
+    kl: Tensor
+    """KL to the start policy, 0 where its weight is."""
+    approx_kl: Tensor
+    """Mean of ``ρ - 1 - log ρ``: how far the policy has moved from the one that acted."""
+    clip_fraction: Tensor
+
+
+def loss(
+    log_probs: Tensor,
+    choices: Tensor,
+    old_log_probs: Tensor,
+    advantages: Tensor,
+    *,
+    clip: float,
+    entropy: float,
+    kl: float = 0.0,
+    start_log_probs: Tensor | None = None,
+) -> Loss:
+    """The objective of one minibatch.
+
+    Args:
+        log_probs: ``(B, K)`` of all candidates; padding has probability 0.
+        choices: ``(B,)`` candidates taken.
+        old_log_probs: ``(B,)`` of the policy that acted.
+        advantages: ``(B,)``.
+        clip: Half-width ``ε`` of the ratio's range.
+        entropy: Weight of the entropy bonus.
+        kl: Weight of the KL term.
+        start_log_probs: ``(B, K)`` of the start policy; needed when ``kl`` is positive.
+    """
+    taken = log_probs.gather(1, choices.unsqueeze(1)).squeeze(1)
+    log_ratio = taken - old_log_probs
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1.0 - clip, 1.0 + clip)
+    policy = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+    probs = log_probs.exp()
+    h = -(probs * log_probs).sum(1).mean()
+    total = policy - entropy * h
+    to_start = torch.zeros((), device=total.device)
+    if start_log_probs is not None:
+        to_start = (probs * (log_probs - start_log_probs)).sum(1).mean()
+        total = total + kl * to_start
+    with torch.no_grad():
+        approx_kl = (ratio - 1.0 - log_ratio).mean()
+        clip_fraction = ((ratio - 1.0).abs() > clip).float().mean()
+    return Loss(total, policy, h, to_start, approx_kl, clip_fraction)
+
+
+class Learner:
+    """Takes the gradient steps of one run.
+
+    Args:
+        policy: Whose weights change.
+        config: Step sizes and weights of the terms.
+        dump: Folder for minibatches that gave no finite gradient.
+
+    Raises:
+        TrainingError: From :meth:`update`, after three such minibatches in a row.
+    """
+
+    def __init__(self, policy: Policy, config: TrainConfig, dump: Path) -> None:
+        self._policy, self._config, self._dump = policy, config, dump
+        self.optimizer = torch.optim.Adam(policy.net.parameters(), lr=config.lr, fused=True)
+        self.start = copy.deepcopy(policy.net) if config.kl > 0 else None
+        self._skipped = 0
+
+    def update(self, steps: Steps, advantages: Tensor, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
+        """Learn from one batch.
+
+        Args:
+            steps: Decisions, ``B`` of them.
+            advantages: ``(B,)`` float32.
+            rng: Draws the minibatches.
+            number: Number of the update, for the name of a dump.
+
+        Returns:
+            The means over the batch that ``metrics.jsonl`` holds, null where no step was taken.
+        """
+        start = self._start_log_probs(steps)
+        names = ("loss", "policy_loss", "entropy", "kl", "approx_kl", "clip_fraction", "grad_norm")
+        sums = dict.fromkeys(names, 0.0)
+        taken = skipped = 0
+        for _ in range(self._config.epochs):
+            order = torch.from_numpy(rng.permutation(len(steps)))
+            for rows in order.tensor_split(math.ceil(len(steps) / self._config.minibatch)):
+                row_start = None if start is None else start[rows]
+                found = self._step(steps.take(rows), advantages[rows], row_start, number)
+                if found is None:
+                    skipped += 1
+                    continue
+                taken += len(rows)
+                for name, value in found.items():
+                    sums[name] += value * len(rows)
+        self._policy.weights_changed()
+        out: dict[str, Any] = {name: value / taken if taken else None for name, value in sums.items()}
+        if start is None:
+            out["kl"] = None
+        return {**out, "skipped": skipped}
+
+    def _start_log_probs(self, steps: Steps) -> Tensor | None:
+        if self.start is None:
+            return None
+        with torch.no_grad():
+            out: Tensor = self.start(
+                steps.states, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features
+            )
+        return out
+
+    def _step(self, steps: Steps, advantages: Tensor, start: Tensor | None, number: int) -> dict[str, float] | None:
+        """One gradient step; None when it was not finite and so not taken."""
+        c = self._config
+        self.optimizer.zero_grad(set_to_none=True)
+        found = loss(
+            self._policy.log_probs(steps),
+            steps.choices,
+            steps.old_log_probs,
+            advantages,
+            clip=c.clip,
+            entropy=c.entropy,
+            kl=c.kl,
+            start_log_probs=start,
+        )
+        found.total.backward()  # type: ignore[no-untyped-call]
+        norm = float(torch.nn.utils.clip_grad_norm_(self._policy.net.parameters(), c.grad_norm))
+        total = float(found.total)
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            self._skip(steps, advantages, {"update": number, "loss": str(total), "grad_norm": str(norm)})
+            return None
+        self._skipped = 0
+        self.optimizer.step()
+        return {
+            "loss": total,
+            "policy_loss": float(found.policy.detach()),
+            "entropy": float(found.entropy.detach()),
+            "kl": float(found.kl.detach()),
+            "approx_kl": float(found.approx_kl),
+            "clip_fraction": float(found.clip_fraction),
+            "grad_norm": norm,
+        }
+
+    def _skip(self, steps: Steps, advantages: Tensor, why: Mapping[str, Any]) -> None:
+        """Write the minibatch down; end the run when it is the third in a row."""
+        self._skipped += 1
+        self._dump.mkdir(parents=True, exist_ok=True)
+        name = f"update_{why['update']:08d}_{self._skipped}"
+        tensors = {k: v.detach().cpu().contiguous() for k, v in steps.tensors().items()}
+        save_file({**tensors, "advantages": advantages.detach().cpu().contiguous()}, self._dump / f"{name}.safetensors")
+        bad = [n for n, p in self._policy.net.named_parameters() if not bool(torch.isfinite(p).all())]
+        write_json(
+            self._dump / f"{name}.json",
+            {**why, "finite_advantages": bool(torch.isfinite(advantages).all()), "weights_not_finite": bad},
+        )
+        if self._skipped >= MAX_SKIPPED:
+            raise TrainingError(
+                f"Expected finite losses, got {MAX_SKIPPED} gradient steps in a row that were not (the last: loss "
+                f"{why['loss']}, gradient norm {why['grad_norm']}); the minibatches are in {self._dump}. "
+                "Look there for advantages that are not finite, or lower `lr`"
+            )

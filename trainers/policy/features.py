@@ -1,0 +1,100 @@
+"""What turns text into the numbers that the scorer network reads: the contract, and the register of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triage_gym.trainers.policy.protocol import Memory
+
+PATTERN_BITS: Final = 12
+"""Bits of a candidate's key that hold its features; the rest is the command's number in the register."""
+PATTERNS: Final = 1 << PATTERN_BITS
+
+
+class Register:
+    """Numbers commands by their tokens, in the order in which they are first met.
+
+    The numbers are a cache and never reach the weights, which belong to the tokens; so the order does not matter.
+
+    Args:
+        length: Tokens a command; shorter ones are padded with 0.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._rows = np.zeros((256, length), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, tokens: tuple[int, ...]) -> int:
+        """The number of the command made of ``tokens``."""
+        found = self._numbers.get(tokens)
+        if found is None:
+            found = len(self._numbers)
+            if found == len(self._rows):
+                self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            self._rows[found, : len(tokens)] = tokens
+            self._numbers[tokens] = found
+        return found
+
+    def tokens(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """``(U, T)`` tokens of the commands ``(U,)``."""
+        out: NDArray[np.int64] = self._rows[numbers]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One episode's situation as numbers."""
+
+    state: list[int]
+    """State words that are on, each once."""
+    commands: list[str]
+    """The candidates: the admissible commands less those that can never help."""
+    keys: list[int]
+    """For each candidate: number in the register, shifted by :data:`PATTERN_BITS`, and its features as bits."""
+
+
+class Features(Protocol):
+    """Text to numbers. The vocabularies are fixed when it is made, never learnt in the order of the data."""
+
+    @property
+    def states(self) -> int:
+        """Size of the state vocabulary."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """Size of the token vocabulary, padding 0 included."""
+        ...
+
+    @property
+    def tokens_per_command(self) -> int:
+        """Longest command."""
+        ...
+
+    @property
+    def candidate_features(self) -> int:
+        """Features a candidate, at most :data:`PATTERN_BITS`."""
+        ...
+
+    def begin(self, task: str, observation: str) -> Memory:
+        """The memory of a new episode."""
+        ...
+
+    def encode(self, memory: Any, admissible: Sequence[str], register: Register) -> Encoded:
+        """The situation of an episode that may now send ``admissible``."""
+        ...
+
+
+def pattern_table(features: int) -> NDArray[np.float32]:
+    """``(2^12, F)`` float32: the bits of every pattern, lowest first."""
+    patterns = np.arange(PATTERNS)[:, None] >> np.arange(features)[None, :]
+    return (patterns & 1).astype(np.float32)

@@ -1,0 +1,103 @@
+"""Any text environment as numbers: hashed words of the task, the observation and the last action. Small and general.
+
+Words go to buckets by CRC-32, which is the same in every process (Python's ``hash`` is not). Collisions are the price of
+needing no vocabulary; knowledge of a domain, as in :mod:`triage_gym.trainers.policy.alfworld_features`, does far better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+from zlib import crc32
+
+from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register
+
+_WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
+_STATE_BUCKETS: Final = 2048
+_TOKEN_BUCKETS: Final = 2048
+_LENGTH: Final = 12
+_MAX_TEXT: Final = 4096
+"""Characters of a text that are read; what comes after is cut, so that a long page costs no more than a short one."""
+
+TRIED, TRIED_TWICE, LAST, IN_TASK, IN_OBSERVATION, ALL_IN_TASK = (1 << i for i in range(6))
+
+
+@lru_cache(maxsize=16_384)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_WORD.findall(text[:_MAX_TEXT].lower())))
+
+
+def _bucket(word: str, buckets: int) -> int:
+    return crc32(word.encode("utf-8", "replace")) % buckets
+
+
+@lru_cache(maxsize=16_384)
+def _state_words(kind: str, text: str) -> tuple[int, ...]:
+    return tuple(_bucket(f"{kind}:{word}", _STATE_BUCKETS) for word in _words(text))
+
+
+@lru_cache(maxsize=65_536)
+def _tokens(command: str) -> tuple[int, ...]:
+    """Up to 12 tokens: the first word (the verb), the verb with each other word, and each word."""
+    words = _words(command)
+    if not words:
+        return (1,)
+    names = [f"verb {words[0]}", *(f"{words[0]} {w}" for w in words[1:6]), *(f"word {w}" for w in words[1:6])]
+    return tuple(1 + _bucket(name, _TOKEN_BUCKETS - 1) for name in names[:_LENGTH])
+
+
+class HashedMemory:
+    """Task, last action and observation, and how often each command was sent.
+
+    Args:
+        task: The instruction, "" when there is none.
+        observation: First observation.
+    """
+
+    __slots__ = ("bits", "last", "observation", "task")
+
+    def __init__(self, task: str, observation: str) -> None:
+        self.task, self.observation, self.last = task, observation, ""
+        self.bits: dict[str, int] = {}
+
+    def observe(self, action: str, observation: str) -> None:
+        """Take in the answer to the action just sent."""
+        if self.last:
+            self.bits[self.last] &= ~LAST
+        before = self.bits.get(action, 0)
+        self.bits[action] = LAST | TRIED | (before & TRIED_TWICE) | (TRIED_TWICE if before & TRIED else 0)
+        self.last, self.observation = action, observation
+
+
+class HashedFeatures:
+    """Features of any text."""
+
+    states: Final = _STATE_BUCKETS
+    tokens: Final = _TOKEN_BUCKETS
+    tokens_per_command: Final = _LENGTH
+    candidate_features: Final = 6
+
+    def begin(self, task: str, observation: str) -> HashedMemory:
+        """The memory of a new episode."""
+        return HashedMemory(task, observation)
+
+    def encode(self, memory: HashedMemory, admissible: Sequence[str], register: Register) -> Encoded:
+        """The situation of an episode; every admissible command is a candidate."""
+        task, seen = set(_words(memory.task)), set(_words(memory.observation))
+        keys = []
+        for text in admissible:
+            bits = memory.bits.get(text, 0)
+            rest = _words(text)[1:]
+            if rest:
+                shared = [word in task for word in rest]
+                bits |= (IN_TASK if any(shared) else 0) | (ALL_IN_TASK if all(shared) else 0)
+                bits |= IN_OBSERVATION if any(word in seen for word in rest) else 0
+            keys.append(register.number(_tokens(text)) << PATTERN_BITS | bits)
+        words = (
+            *_state_words("task", memory.task),
+            *_state_words("see", memory.observation),
+            *_state_words("did", memory.last),
+        )
+        return Encoded(list(dict.fromkeys(words)), list(admissible), keys)

@@ -1,0 +1,196 @@
+"""The built-in policy: scores the admissible commands of all live episodes in one pass of a small network.
+
+It promises that the same weights, texts and random numbers give the same choices in every process, and that an episode's
+choices depend on nothing but its own text (and its random number). Which numbers stand for the text is left to
+:class:`~triage_gym.trainers.policy.features.Features`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from triage_gym.errors import InputError
+from triage_gym.trainers.policy.features import PATTERN_BITS, PATTERNS, Features, Register, pattern_table
+from triage_gym.trainers.policy.network import ScorerNet, mask
+from triage_gym.trainers.policy.protocol import Decision, Memory, RawSteps, Steps
+
+
+class TextScorer:
+    """A policy over admissible commands.
+
+    Args:
+        features: Turns text into numbers.
+        width: Size of the hidden state.
+        seed: Seed of the initial weights.
+        device: torch device.
+    """
+
+    def __init__(self, features: Features, *, width: int = 64, seed: int = 0, device: str = "cpu") -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self._features = features
+        self._register = Register(features.tokens_per_command)
+        self._device = torch.device(device)
+        self.net = ScorerNet(features.states, features.tokens, features.candidate_features, width, generator)
+        self.net.to(self._device)
+        self._patterns = torch.from_numpy(pattern_table(features.candidate_features)).to(self._device)
+        self._embedded = torch.zeros((0, width), device=self._device)
+        self._fresh = np.zeros(0, bool)
+
+    def begin(self, task: str, observation: str) -> Memory:
+        """The memory of a new episode."""
+        return self._features.begin(task, observation)
+
+    def act(
+        self,
+        memories: Sequence[Memory],
+        admissible: Sequence[Sequence[str]],
+        rng: np.random.Generator | None,
+        forced: Sequence[str] | None = None,
+    ) -> Decision:
+        """Choose a command for each live episode; see :class:`~triage_gym.trainers.policy.protocol.Policy`.
+
+        Raises:
+            InputError: When an episode has no candidate, or a forced command is none.
+        """
+        encoded = [self._features.encode(m, a, self._register) for m, a in zip(memories, admissible, strict=True)]
+        if not all(e.commands for e in encoded):
+            raise InputError("Expected admissible commands to choose from, got none; does the environment list them?")
+        states = self._states([e.state for e in encoded])
+        keys = _padded([e.keys for e in encoded])
+        counts = torch.tensor([len(e.keys) for e in encoded], device=self._device)
+        with torch.no_grad():
+            log_probs = self._score(states, keys, counts).cpu()
+        if forced is not None:
+            choices = torch.tensor([_index(e.commands, c) for e, c in zip(encoded, forced, strict=True)])
+        elif rng is None:
+            choices = log_probs.argmax(1)
+        else:
+            choices = _sample(log_probs, counts.cpu(), rng)
+        taken = log_probs.gather(1, choices.unsqueeze(1)).squeeze(1)
+        commands = [e.commands[i] for e, i in zip(encoded, choices.tolist(), strict=True)]
+        return Decision(commands, RawSteps(states, keys, choices, taken))
+
+    def _states(self, words: list[list[int]]) -> Tensor:
+        """``(n, S)`` multi-hot."""
+        states = torch.zeros((len(words), self._features.states))
+        rows = np.repeat(np.arange(len(words)), [len(w) for w in words])
+        states.numpy()[rows, np.fromiter(chain.from_iterable(words), np.int64, len(rows))] = 1.0
+        return states.to(self._device)
+
+    def _score(self, states: Tensor, keys: NDArray[np.int64], counts: Tensor) -> Tensor:
+        """``(n, K)`` log-probabilities; the same numbers as ``log_probs`` by another road, faster for few rows."""
+        numbers = np.maximum(keys >> PATTERN_BITS, 0)
+        self._refresh(numbers)
+        commands = torch.from_numpy(numbers).to(self._device)
+        patterns = torch.from_numpy(keys & (PATTERNS - 1)).to(self._device)
+        h = self.net.hidden(states)
+        scores = torch.bmm(self._embedded[commands], h.unsqueeze(2)).squeeze(2)
+        weights = self.net.feature_weights(h).unsqueeze(2)
+        scores = scores + torch.bmm(self._patterns[patterns], weights).squeeze(2)
+        return mask(scores, counts).log_softmax(1)
+
+    def _refresh(self, numbers: NDArray[np.int64]) -> None:
+        """Embed those commands that have no embedding under the present weights."""
+        if len(self._fresh) < len(self._register):
+            size = max(1024, 2 * len(self._register))
+            fresh = np.zeros(size, bool)
+            fresh[: len(self._fresh)] = self._fresh
+            embedded = torch.zeros((size, self._embedded.shape[1]), device=self._device)
+            embedded[: len(self._embedded)] = self._embedded
+            self._fresh, self._embedded = fresh, embedded
+        stale = numbers[~self._fresh[numbers]]
+        if len(stale):
+            stale = np.unique(stale)
+            tokens = torch.from_numpy(self._register.tokens(stale)).to(self._device)
+            self._embedded[torch.from_numpy(stale).to(self._device)] = self.net.embed(tokens)
+            self._fresh[stale] = True
+
+    def weights_changed(self) -> None:
+        """Forget every embedding."""
+        self._fresh[:] = False
+
+    def gather(self, parts: Iterable[RawSteps]) -> Steps:
+        """One :class:`Steps` of many moments, equal commands and equal patterns numbered once."""
+        parts = list(parts)
+        if not parts:
+            raise InputError("Expected at least one decision to gather, got none")
+        most = max(p.keys.shape[1] for p in parts)
+        keys = np.full((sum(len(p.keys) for p in parts), most), -1, np.int64)
+        at = 0
+        for part in parts:
+            n, k = part.keys.shape
+            keys[at : at + n, :k] = part.keys
+            at += n
+        real = keys >= 0
+        commands, numbers = _renumber(keys >> PATTERN_BITS, real)
+        patterns, bits = _renumber(keys & (PATTERNS - 1), real)
+        to = self._device
+        return Steps(
+            states=torch.cat([p.states for p in parts]),
+            commands=torch.from_numpy(commands).to(to),
+            patterns=torch.from_numpy(patterns).to(to),
+            counts=torch.from_numpy(real.sum(1)).to(to),
+            choices=torch.cat([p.choices for p in parts]).to(to),
+            old_log_probs=torch.cat([p.log_probs for p in parts]).to(to),
+            tokens=torch.from_numpy(self._register.tokens(numbers)).to(to),
+            features=self._patterns[torch.from_numpy(bits).to(to)],
+        )
+
+    def log_probs(self, steps: Steps) -> Tensor:
+        """``(B, K)`` log-probabilities of all candidates, differentiable."""
+        out: Tensor = self.net(steps.states, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features)
+        return out
+
+
+def _padded(keys: list[list[int]]) -> NDArray[np.int64]:
+    """``(n, K)`` of lists of unequal length, padded with -1."""
+    counts = np.fromiter(map(len, keys), np.int64, len(keys))
+    out = np.full((len(keys), int(counts.max())), -1, np.int64)
+    out[np.arange(out.shape[1]) < counts[:, None]] = np.fromiter(chain.from_iterable(keys), np.int64, int(counts.sum()))
+    return out
+
+
+def _renumber(values: NDArray[np.int64], real: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``values`` numbered 0 … U-1 in ascending order (0 where not real), and the ``(U,)`` values themselves.
+
+    A table look-up instead of ``np.unique``: no sorting, ten times faster here.
+    """
+    values = np.where(real, values, 0)
+    there = np.zeros(int(values.max()) + 1, bool)
+    there[values[real]] = True
+    numbers = np.cumsum(there) - 1
+    return np.where(real, numbers[values], 0), np.flatnonzero(there)
+
+
+def _sample(log_probs: Tensor, counts: Tensor, rng: np.random.Generator) -> Tensor:
+    """``(n,)`` candidates, each by one uniform number through the inverse of the cumulative distribution."""
+    cumulative = log_probs.double().exp().cumsum(1)
+    drawn = torch.from_numpy(rng.random(len(log_probs))) * cumulative[:, -1]
+    # A number next to 1 may round up to the total, which would point behind the last candidate.
+    return torch.minimum((cumulative <= drawn.unsqueeze(1)).sum(1), counts - 1)
+
+
+def _index(commands: list[str], command: str) -> int:
+    try:
+        return commands.index(command)
+    except ValueError:
+        raise InputError(f"Expected one of the {len(commands)} candidates, got {command!r}") from None
+
+
+def parameters_digest(net: torch.nn.Module) -> str:
+    """SHA-256 of all weights, in hex."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    state: dict[str, Any] = net.state_dict()
+    for name in sorted(state):
+        digest.update(name.encode())
+        digest.update(state[name].detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
