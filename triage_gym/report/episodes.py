@@ -1,0 +1,93 @@
+"""Which episodes are on the page, and how they travel to it.
+
+A page holds at most :data:`LIMIT` episodes. When there are more, every arm and outcome gets an equal part, and inside
+a part the episodes are spread evenly from the first update to the last; the page says how many it leaves out.
+Nothing is drawn at random, so the same run makes the same page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Final
+
+from triage_gym.display import sanitize
+from triage_gym.report.model import Episode
+
+LIMIT: Final = 10_000
+"""The most episodes a page can be asked to hold."""
+TEXT_LIMIT: Final = 20_000
+"""The most characters of one text; longer ones are cut, visibly."""
+
+
+def _spread(items: Sequence[int], count: int) -> list[int]:
+    """``count`` of ``items``, evenly spaced, first and last among them."""
+    if count >= len(items):
+        return list(items)
+    if count == 1:
+        return [items[0]]
+    return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
+
+
+def pick(keys: Sequence[Hashable], limit: int) -> list[int]:
+    """Indices of the episodes to keep, in their order.
+
+    Args:
+        keys: The part that each episode belongs to, such as ``(arm, success)``; episodes come in order of training.
+        limit: How many to keep at most.
+
+    Returns:
+        Sorted indices. Parts are filled equally; a part that is smaller than its share leaves room to the others.
+    """
+    parts: dict[Hashable, list[int]] = {}
+    for index, key in enumerate(keys):
+        parts.setdefault(key, []).append(index)
+    kept: list[int] = []
+    room = limit
+    by_size = sorted(parts.values(), key=len)
+    for done, part in enumerate(by_size):
+        share = room // (len(by_size) - done)
+        chosen = _spread(part, share) if share else []
+        kept += chosen
+        room -= len(chosen)
+    return sorted(kept)
+
+
+def _text(value: str) -> str:
+    safe = sanitize(value)
+    if len(safe) <= TEXT_LIMIT:
+        return safe
+    return safe[:TEXT_LIMIT] + f"… ({len(safe) - TEXT_LIMIT} more characters)"
+
+
+def encode(episode: Episode, arms: Sequence[str]) -> dict[str, Any]:
+    """The JSON of one episode, with short keys (the page's script names them)."""
+    record = episode.record
+    labels = record.labels or (None,) * len(record)
+    advantages = episode.advantages or (None,) * len(record)
+    steps = [
+        [
+            _text(segment.action),
+            _text(segment.next_observation),
+            None if label is None else label.role,
+            None if advantage is None else round(advantage, 4),
+            "" if label is None else _text(label.why),
+            "unjudged" if label is None else label.status,
+        ]
+        for segment, label, advantage in zip(record.segments, labels, advantages, strict=True)
+    ]
+    return {
+        "a": arms.index(episode.arm),
+        "s": episode.seed,
+        "u": episode.update,
+        "t": episode.turns,
+        "k": _text(record.task_id),
+        "g": _text(record.task),
+        "y": _text(episode.task_type),
+        "o": _text(record.start_observation),
+        "n": record.attempt,
+        "p": record.prefix_length,
+        "c": record.score,
+        "w": record.success,
+        "e": None if record.error is None else _text(record.error),
+        "x": steps,
+    }

@@ -1,0 +1,102 @@
+"""A report as one HTML page that needs nothing else: no network, no server, no second file.
+
+The page works without its script but for reading episodes. Every text from outside goes through
+:func:`triage_gym.report.markup.element` or the JSON island; the Content-Security-Policy admits our script and style by
+hash and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from triage_gym.report import reading, sections
+from triage_gym.report.episodes import encode
+from triage_gym.report.markup import Markup, element, island, policy, raw
+from triage_gym.report.model import Report
+from triage_gym.report.view import View
+from triage_gym.report.words import headline, lead
+
+
+def _asset(name: str) -> str:
+    return files("triage_gym.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def render(report: Report) -> str:
+    """The report as one HTML document."""
+    script, style = _asset("report.js"), _asset("report.css")
+    view = View(report)
+    every = (
+        ("result", "Result", sections.result(view)),
+        ("curves", "Learning curves", sections.curves(view)),
+        ("differences", "Differences", sections.differences(view)),
+        ("roles", "Roles", sections.roles(view)),
+        ("episodes", "Episodes", reading.episodes(view)),
+        ("caveats", "Caveats", reading.caveats(view)),
+        ("settings", "Settings", reading.settings(view)),
+    )
+    shown = [(key, title, body) for key, title, body in every if body]
+    main = [element("section", body, id=key, aria_label=title) for key, title, body in shown]
+    body = element(
+        "body",
+        element("a", "Skip to the content", href="#main", class_="skip"),
+        _header(report, [(key, title) for key, title, _ in shown]),
+        element("main", main, class_="wrap", id="main"),
+        _footer(),
+        island("data", _data(view)),
+        raw("script", script),
+    )
+    return "<!doctype html>\n" + element("html", _head(report, script, style), body, lang="en") + "\n"
+
+
+def _head(report: Report, script: str, style: str) -> Markup:
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        policy(script, style),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", f"{report.title} · triage_gym"),
+        element("link", rel="icon", href="data:,"),
+        raw("style", style),
+    )
+
+
+def _header(report: Report, links: Sequence[tuple[str, str]]) -> Markup:
+    facts = [element("div", element("dt", name), element("dd", value)) for name, value in report.facts]
+    return element(
+        "header",
+        element("p", "triage_gym", class_="brand"),
+        element("h1", headline(report)),
+        element("p", lead(report), class_="lead"),
+        element("dl", facts, class_="facts"),
+        element("nav", [element("a", title, href=f"#{key}") for key, title in links], aria_label="Sections"),
+        [element("p", text, class_="warn") for text in report.warnings],
+        class_="wrap",
+    )
+
+
+def _footer() -> Markup:
+    text = (
+        "One self-contained file: it loads nothing and sends nothing. Roles and their credit: TRIAGE, "
+        "arXiv:2606.32017. Retries: PivoARL, arXiv:2607.03702."
+    )
+    return element("footer", element("p", text), class_="wrap")
+
+
+def _data(view: View) -> dict[str, Any]:
+    return {
+        "arms": [arm.label for arm in view.report.arms],
+        "charts": {
+            chart.name: {
+                "percent": chart.percent,
+                "series": [
+                    {"turns": [round(t, 1) for t in c.turns], "mean": [round(m, 4) for m in c.mean]}
+                    for c in chart.curves
+                ],
+            }
+            for chart in sections.charts(view)
+        },
+        "episodes": [encode(episode, view.names) for episode in view.report.episodes],
+    }
