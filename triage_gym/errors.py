@@ -25,6 +25,10 @@ class GroupError(TriageGymError, ValueError):
     """Members of one group do not belong together, so their outcomes must not be compared."""
 
 
+class EnvironmentFailure(TriageGymError, RuntimeError):
+    """Environments of a vector cannot be built, or failed more often than they may."""
+
+
 class RestoreError(TriageGymError):
     """No strategy could bring the environment back to a recorded point."""
 
