@@ -1,0 +1,119 @@
+"""Ask a judge about an attempt and check what it says: bad answers become failed labels, never a crash or a guess.
+
+A failed label has ``role=None`` and ``status="failed"``, with the reason in ``why``; credit rules then give the segment
+its outcome term only. Segments that a retry copied from the failed attempt are not judged a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Final
+
+from triage_gym.protocols import Judge, Window
+from triage_gym.records import LABEL_STATUSES, ROLES, EpisodeRecord, RoleLabel
+from triage_gym.windows import build_windows
+
+MAX_WHY: Final = 2000
+"""Characters kept of a judge's reason."""
+
+
+def label_record(
+    record: EpisodeRecord, judge: Judge, past: int = 5, future: int = 5, outcome_text: Sequence[str] = ()
+) -> EpisodeRecord:
+    """The attempt with one label a segment.
+
+    The judge is called once, with the windows of all segments that this attempt acted anew. Labels that the record
+    already has for its copied prefix are kept; without them the prefix is ``unjudged``.
+
+    Args:
+        record: The attempt.
+        judge: Any judge; what it raises (KeyboardInterrupt and its like apart) and every malformed answer become
+            failed labels.
+        past: Pairs that the judge sees before each segment.
+        future: Pairs that it sees after.
+        outcome_text: Literals to redact (:func:`~triage_gym.windows.build_windows`).
+
+    Raises:
+        InputError: For bad ``past``, ``future`` or ``outcome_text``.
+    """
+    prefix = record.prefix_length
+    steps = range(prefix, len(record.segments))
+    windows = build_windows(record, past, future, outcome_text, steps=steps)
+    kept = record.labels[:prefix] or tuple(
+        RoleLabel(s.index, None, why="copied from an earlier attempt", status="unjudged")
+        for s in record.segments[:prefix]
+    )
+    return record.with_labels([*kept, *judge_windows(judge, windows)])
+
+
+def judge_windows(judge: Judge, windows: Sequence[Window]) -> list[RoleLabel]:
+    """One checked label a window, in order; see :func:`label_record` for what happens to bad answers."""
+    if not windows:
+        return []
+    source = type(judge).__name__
+    steps = [w.step for w in windows]
+    try:
+        answers: list[Any] = list(islice(judge.judge(windows), len(windows) + 1))
+    except Exception as error:  # noqa: BLE001 - whatever a judge does, the attempt keeps its outcome term
+        return failed_labels(windows, f"{source} raised {type(error).__name__}: {_safe_text(error)}", source)
+    if len(answers) != len(windows):
+        count = f"at least {len(answers)}" if len(answers) > len(windows) else str(len(answers))
+        return failed_labels(windows, f"expected {len(windows)} labels, got {count}", source)
+    given = [a.step if type(a) is RoleLabel and type(a.step) is int else None for a in answers]
+    if given != steps and any(g is not None and g != s for g, s in zip(given, steps, strict=True)):
+        if None in given or len(set(given)) != len(given) or set(given) != set(steps):
+            return failed_labels(windows, "expected a label for each step exactly once", source)
+        by_step = dict(zip(given, answers, strict=True))
+        answers = [by_step[step] for step in steps]
+    return [_checked(a, step, source) for a, step in zip(answers, steps, strict=True)]
+
+
+def failed_labels(windows: Sequence[Window], why: str, source: str = "") -> list[RoleLabel]:
+    """A failed label for each window, all with the same reason."""
+    return [RoleLabel(w.step, None, why=why[:MAX_WHY], source=source, status="failed") for w in windows]
+
+
+def _checked(answer: Any, step: int, source: str) -> RoleLabel:
+    """The answer when it is a well-formed label, else a failed one that says what was wrong."""
+    problem = _problem(answer)
+    if not problem:
+        label: RoleLabel = answer
+        return label
+    return RoleLabel(step, None, why=f"malformed label: {problem}"[:MAX_WHY], source=source, status="failed")
+
+
+def _problem(answer: object) -> str:
+    """What is wrong with an answer, or "". Types are compared exactly, so nothing foreign is ever run."""
+    if type(answer) is not RoleLabel:
+        return f"expected a RoleLabel, got {type(answer).__name__}"
+    role: object = answer.role
+    status: object = answer.status
+    confidence: object = answer.confidence
+    p: Any = answer.probabilities
+    if type(status) is not str or status not in LABEL_STATUSES:
+        return f"expected a status out of {LABEL_STATUSES}, got {_safe_text(status)}"
+    if role is None:
+        if status == "judged":
+            return "no role, yet called judged"
+    elif type(role) is not str or role not in ROLES:
+        return f"expected a role out of {ROLES}, got {_safe_text(role)}"
+    elif status != "judged":
+        return f"a role, yet status {status}"
+    if type(confidence) is not float or not 0.0 <= confidence <= 1.0:
+        return f"expected a confidence in [0, 1], got {_safe_text(confidence)}"
+    if type(answer.why) is not str or len(answer.why) > MAX_WHY or type(answer.source) is not str:
+        return f"expected `why` (at most {MAX_WHY} characters) and `source` to be text"
+    if type(answer.step) is not int:
+        return f"expected an integer step, got {_safe_text(answer.step)}"
+    if p is not None and not (type(p) is tuple and len(p) == 4 and all(type(x) is float and 0 <= x <= 1 for x in p)):
+        return "expected probabilities to be None or four numbers in [0, 1]"
+    return ""
+
+
+def _safe_text(value: object) -> str:
+    """A short text of anything, even of what fails to print."""
+    try:
+        return str(value)[:200]
+    except Exception:  # noqa: BLE001 - a value that cannot print must not hide the failure it came with
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,139 @@
+"""Cut an attempt into windows: what a judge may see of each segment, and nothing of how the attempt ended.
+
+A window holds the task, the segment and the (action, observation) pairs around it (TRIAGE, arXiv:2606.32017: at most 5
+before and 5 after). Promised: rewards, score, success, ``terminated``, ``truncated`` and infos have no influence on it,
+except that actions the environment refused are left out of ``earlier_actions``; and every literal that tells the
+outcome, declared by the environment or in :data:`OUTCOME_LITERALS`, is replaced by :data:`REDACTED` in the task and in
+every observation. Actions stay as the agent wrote them. Left to you: to declare in ``metadata["outcome_text"]`` what
+else your environment says at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from triage_gym.errors import InputError
+from triage_gym.protocols import Pair, Window
+from triage_gym.records import EpisodeRecord, Segment
+
+REDACTED: Final = "[outcome hidden]"
+OUTCOME_LITERALS: Final = (
+    "*** The End ***",
+    "*** You have won ***",
+    "*** You lost! ***",
+    "*** You have died ***",
+    "You won!",
+    "You lost!",
+)
+"""Terminal wording of TextWorld, Z-machine games and ALFWorld, redacted whether declared or not."""
+OUTCOME_OPENINGS: Final = (
+    "You scored ",
+    "Your score has just ",
+    "Your score (min 0.0, max 1.0)",
+)
+"""Openings of a sentence that goes on with the score; the text is hidden from here on, the score with it."""
+NO_EFFECT: Final = "Nothing happens."
+"""The reply by which parser games refuse an action; such an action changed nothing."""
+
+
+def build_windows(
+    record: EpisodeRecord,
+    past: int = 5,
+    future: int = 5,
+    outcome_text: Sequence[str] = (),
+    *,
+    steps: range | None = None,
+) -> list[Window]:
+    """One window a segment, in order.
+
+    Args:
+        record: The attempt. Only its texts are used (see the module's promise).
+        past: Pairs shown before the segment.
+        future: Pairs shown after it.
+        outcome_text: Literals that tell the outcome (``metadata["outcome_text"]`` of the environment).
+        steps: Positions to build windows for; None for all. The windows are the same as in a call for all.
+
+    Raises:
+        InputError: For a negative ``past`` or ``future``, steps outside the attempt, or an empty literal.
+    """
+    n = len(record.segments)
+    chosen = range(n) if steps is None else steps
+    if past < 0 or future < 0:
+        raise InputError(f"Expected `past` and `future` to be at least 0, got {past} and {future}")
+    if chosen and (chosen.step != 1 or chosen[0] < 0 or chosen[-1] >= n):
+        raise InputError(f"Expected `steps` to be a range with step 1 within the {n} segments, got {steps}")
+    literals = _check_literals(outcome_text)
+    if not chosen:
+        return []
+    first, last = max(0, chosen[0] - past), min(n, chosen[-1] + future + 1)
+    segments = record.segments[first:last]
+    pairs = [Pair(s.action, redact(s.next_observation, literals)) for s in segments]
+    before = _observations_before(segments, pairs, literals)
+    valid, valid_until = _valid_actions(record.segments[: chosen[-1] + 1])
+    task = redact(record.task or record.start_observation or record.segments[0].observation, literals)
+    windows = []
+    for k in chosen:
+        at = k - first
+        pair = pairs[at]
+        windows.append(
+            Window(
+                task,
+                record.domain,
+                record.segments[k].index,
+                tuple(pairs[max(0, at - past) : at]),
+                before[at],
+                pair.action,
+                pair.observation,
+                tuple(pairs[at + 1 : at + 1 + future]),
+                valid[: valid_until[k]],
+            )
+        )
+    return windows
+
+
+def redact(text: str, outcome_text: Sequence[str] = ()) -> str:
+    """``text`` without what tells the outcome: the declared literals and the wording known from common games."""
+    for literal in outcome_text:
+        if literal in text:
+            text = text.replace(literal, REDACTED)
+    # Almost no text holds any of these four; looking for all nine openings in each would cost more than the judge.
+    if "*** " in text or "cor" in text or " won" in text or " lost" in text:
+        for literal in OUTCOME_LITERALS:
+            text = text.replace(literal, REDACTED)
+        for opening in OUTCOME_OPENINGS:
+            kept, found, _ = text.partition(opening)
+            text = kept + REDACTED if found else text
+    return text
+
+
+def _check_literals(outcome_text: Sequence[str]) -> tuple[str, ...]:
+    """The literals, longest first, so that one which holds another is replaced whole."""
+    if isinstance(outcome_text, str):
+        raise InputError(f"Expected `outcome_text` to be a sequence of strings, got the string {outcome_text!r}")
+    for literal in outcome_text:
+        if not isinstance(literal, str) or not literal:
+            raise InputError(f"Expected `outcome_text` to hold non-empty strings, got {literal!r}")
+    return tuple(sorted(outcome_text, key=lambda s: (-len(s), s)))
+
+
+def _observations_before(segments: Sequence[Segment], pairs: Sequence[Pair], literals: Sequence[str]) -> list[str]:
+    """What the agent saw before each action, redacted once where it is the answer to the action before."""
+    before = []
+    for k, segment in enumerate(segments):
+        if k and segment.observation == segments[k - 1].next_observation:
+            before.append(pairs[k - 1].observation)
+        else:
+            before.append(redact(segment.observation, literals))
+    return before
+
+
+def _valid_actions(segments: Sequence[Segment]) -> tuple[tuple[str, ...], list[int]]:
+    """The actions that were not refused, and how many of them came before each segment."""
+    valid: list[str] = []
+    until = []
+    for segment in segments:
+        until.append(len(valid))
+        if segment.info.get("invalid_action") is not True and segment.next_observation != NO_EFFECT:
+            valid.append(segment.action)
+    return tuple(valid), until
