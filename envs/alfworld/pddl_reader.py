@@ -30,11 +30,12 @@ def parse(text: str, what: str = "PDDL text") -> list[Any]:
     """
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"Expected {what} of at most {MAX_CHARACTERS} characters, got {len(text)}")
-    if not text.isascii():
-        raise InputError(f"Expected {what} in ASCII, got {next(c for c in text if not c.isascii())!r} in it")
+    code = _COMMENT.sub("", text)
+    if not code.isascii():
+        raise InputError(f"Expected {what} in ASCII, got {next(c for c in code if not c.isascii())!r} in it")
     top: list[Any] = []
     stack = [top]
-    for token in _TOKEN.findall(_COMMENT.sub("", text).lower()):
+    for token in _TOKEN.findall(code.lower()):
         if token == "(":
             if len(stack) > MAX_DEPTH:
                 raise InputError(f"Expected {what} to nest at most {MAX_DEPTH} deep, got more")
