@@ -115,27 +115,39 @@ def factory(kind: Kind, name: str) -> Callable[..., Any]:
     return made
 
 
+def config(kind: Kind, spec: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The config dict that a spec stands for: ``"grpo+whiten"`` is ``{"name": "grpo", "whiten": True}``.
+
+    Raises:
+        InputError: For a spec that is neither a name nor a dict with a ``name``, or an empty suffix.
+    """
+    if not isinstance(spec, str | Mapping):
+        raise InputError(f"Expected a name, a module:attr path or a config dict for {kind}, got {type(spec).__name__}")
+    rest = {"name": spec} if isinstance(spec, str) else dict(spec)
+    name = rest.get("name")
+    if not isinstance(name, str):
+        raise InputError(f'Expected a config with a "name" for {kind}, got {rest!r}')
+    name, *flags = name.split("+")
+    if not name or not all(flags):
+        raise InputError(f"Expected a name with +option suffixes for {kind}, got {rest['name']!r}")
+    return {**rest, **dict.fromkeys(flags, True), "name": name}
+
+
 def make(kind: Kind, spec: str | Mapping[str, Any], **defaults: Any) -> Any:
     """Build a plug-in from its spec.
 
     Args:
         kind: Which registry.
-        spec: A name, a ``"module:attr"`` path, or ``{"name": …, **keyword arguments}``.
+        spec: A name or ``"module:attr"`` path, each with ``+option`` suffixes that set an option to True, or
+            ``{"name": …, **keyword arguments}``.
         **defaults: Keyword arguments that the spec may override.
 
     Raises:
         InputError: For an unknown name, a dict without ``name`` or arguments that do not fit.
     """
-    if isinstance(spec, str):
-        name, kwargs = spec, dict(defaults)
-    elif isinstance(spec, Mapping):
-        rest = dict(spec)
-        name = rest.pop("name", None)
-        if not isinstance(name, str):
-            raise InputError(f'Expected a config with a "name" for {kind}, got {dict(spec)!r}')
-        kwargs = {**defaults, **rest}
-    else:
-        raise InputError(f"Expected a name, a module:attr path or a config dict for {kind}, got {type(spec).__name__}")
+    rest = config(kind, spec)
+    name = rest.pop("name")
+    kwargs = {**defaults, **rest}
     make_it = factory(kind, name)
     try:
         return make_it(**kwargs)

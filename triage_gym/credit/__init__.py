@@ -1,1 +1,46 @@
-"""Credit rules: pure functions from records to per-segment advantages."""
+"""Credit: from the records of a batch to per-segment advantages.
+
+``make("triage", lam=0.4)`` builds a rule by name; ``"grpo+whiten"`` and ``"triage+guard"`` switch options on. Rules are
+in :mod:`triage_gym.credit.rules`, their controls in :mod:`triage_gym.credit.controls`, tokens in
+:mod:`triage_gym.credit.tokens`, groups in :mod:`triage_gym.credit.ledger`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from triage_gym import registry
+from triage_gym.credit.terms import CreditTerms, explain
+from triage_gym.protocols import CreditRule
+
+__all__ = ["CreditTerms", "explain", "make", "parse"]
+
+
+def parse(spec: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The config dict that a spec stands for: ``"grpo+whiten"`` is ``{"name": "grpo", "whiten": True}``.
+
+    Raises:
+        InputError: For a spec that is neither a name nor a config with one.
+    """
+    return registry.config("credit", spec)
+
+
+def make(spec: str | Mapping[str, Any], **defaults: Any) -> CreditRule:
+    """The credit rule that ``spec`` names.
+
+    Args:
+        spec: A registered name or ``module:attr`` path, with ``+option`` suffixes, or a config dict.
+        **defaults: Options for when the spec says nothing; those that the rule does not have are left out, so that
+            ``make(spec, lam=0.2)`` serves rules with and without roles.
+
+    Raises:
+        InputError: For an unknown rule, or an option in ``spec`` that the rule does not have.
+    """
+    config = parse(spec)
+    accepted = inspect.signature(registry.factory("credit", config["name"])).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
+    known = {name: value for name, value in defaults.items() if anything or name in accepted}
+    rule: CreditRule = registry.make("credit", config, **known)
+    return rule

@@ -1,0 +1,81 @@
+"""Controls that stand beside every result of role-typed credit: do the steps matter, does the outcome?
+
+``ShuffledTriage`` keeps the roles of an episode and loses which step had which; ``RolesOnly`` keeps the steps and loses
+the outcome. On ALFWorld the first falls back to whitened GRPO, the second teaches early and stalls in exploration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from triage_gym.credit.rules import CONSTANTS, RoleOptions, role_credit, worth_of
+from triage_gym.credit.terms import CreditTerms, Segments
+from triage_gym.protocols import Advantages
+from triage_gym.records import EpisodeRecord, Role
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShuffledTriage(RoleOptions):
+    """Triage with the roles of each episode in random order over its judged segments.
+
+    The order depends on ``seed`` and on what the episode holds (group, attempt, actions), not on a global state or on
+    the place in the batch, so it repeats.
+    """
+
+    constants: tuple[float, float, float, float] = CONSTANTS
+    """Worth of D, E, N, R."""
+    seed: int = 0
+    """Another seed, another order."""
+
+    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
+        """How each record's advantages came about."""
+        roles = [role for record in records for role in shuffled_roles(record, self.seed)]
+        return role_credit(self, Segments(records), roles, worth_of(self.constants))
+
+    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
+        """Advantages, one array of shape ``(segments,)`` a record."""
+        return [t.advantage for t in self.terms(records)]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolesOnly(RoleOptions):
+    """λ times the worth of the segment's role and no outcome: what the judge teaches alone."""
+
+    constants: tuple[float, float, float, float] = CONSTANTS
+    """Worth of D, E, N, R."""
+
+    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
+        """How each record's advantages came about."""
+        segments = Segments(records)
+        return role_credit(self, segments, segments.roles(), worth_of(self.constants), with_outcome=False)
+
+    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
+        """Advantages, one array of shape ``(segments,)`` a record."""
+        return [t.advantage for t in self.terms(records)]
+
+
+def shuffled_roles(record: EpisodeRecord, seed: int) -> list[Role | None]:
+    """The record's roles with those of its judged, newly acted segments in another order."""
+    roles = list(record.roles)
+    judged = [k for k in range(record.prefix_length, len(roles)) if roles[k] is not None]
+    order = np.random.default_rng(_content_seed(record, seed)).permutation(len(judged))
+    for k, other in zip(judged, order.tolist(), strict=True):
+        roles[k] = record.roles[judged[other]]
+    return roles
+
+
+def _content_seed(record: EpisodeRecord, seed: int) -> int:
+    parts = [str(seed), record.group_id, record.task_id, str(record.attempt), *(s.action for s in record.segments)]
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return int.from_bytes(digest.digest()[:16], "little")
