@@ -1,1 +1,6 @@
 """Going back to a recorded point of an episode, verified."""
+
+from triage_gym.restore.restorer import Restorer, RestoreStatus, Rewound
+from triage_gym.restore.trail import Portable, restore
+
+__all__ = ["Portable", "RestoreStatus", "Restorer", "Rewound", "restore"]

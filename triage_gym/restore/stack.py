@@ -1,0 +1,107 @@
+"""A stack of wrappers over an environment: walking it, and taking its state out and in, layer by layer.
+
+Only what belongs to the running episode is taken: a time limit's counter, the frames of a frame stack, running
+statistics that shape what the agent sees. What counts over episodes (the queues of ``RecordEpisodeStatistics``) and the
+action space (its generator belongs to whoever samples from it) stay as they are.
+
+Gymnasium's wrappers are known by name, so that none is imported for it; a wrapper with ``get_state`` and ``set_state``
+of its own is asked; any other is unknown, and then the stack has no native state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import gymnasium as gym
+from gymnasium.wrappers import TimeLimit
+
+from triage_gym.protocols import Restorable
+from triage_gym.restore.values import independent
+
+_STATELESS: Final = (
+    "AddRenderObservation", "ArrayConversion", "ClipAction", "ClipReward", "DiscretizeAction", "DiscretizeObservation",
+    "DtypeObservation", "FilterObservation", "FlattenObservation", "GrayscaleObservation", "HumanRendering",
+    "JaxToNumpy", "JaxToTorch", "MaxAndSkipObservation", "NumpyToTorch", "PassiveEnvChecker", "RepeatAction",
+    "RescaleAction", "RescaleObservation", "ReshapeObservation", "ResizeObservation", "TransformAction",
+    "TransformObservation", "TransformReward",
+)  # fmt: skip
+EPISODE_ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(_STATELESS, ()),
+    "DelayObservation": ("observation_queue",),
+    "FrameStackObservation": ("obs_queue", "padding_value"),
+    "NormalizeObservation": ("obs_rms",),
+    "NormalizeReward": ("return_rms", "discounted_reward"),
+    "OrderEnforcing": ("_has_reset",),
+    "RecordEpisodeStatistics": ("episode_returns", "episode_lengths"),
+    "RenderCollection": ("frame_list",),
+    "StickyAction": ("last_action", "is_sticky_actions", "num_repeats", "repeats_taken"),
+    "TimeAwareObservation": ("timesteps",),
+    "TimeLimit": ("_elapsed_steps",),
+}
+"""Attributes of Gymnasium's own wrappers that belong to the running episode."""
+
+
+def layers(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
+    """Every layer of the stack, outermost first; the last one is the bare environment."""
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def has_time_limit(env: gym.Env[Any, Any]) -> bool:
+    """Whether the stack ends its episodes by itself: a ``TimeLimit`` inside, or a limit that its spec declares."""
+    if any(isinstance(layer, TimeLimit) for layer in layers(env)):
+        return True
+    return env.spec is not None and env.spec.max_episode_steps is not None
+
+
+def episode_attributes(layer: gym.Env[Any, Any]) -> tuple[str, ...] | None:
+    """The attributes of one of Gymnasium's wrappers that belong to the episode; None when the wrapper is unknown."""
+    kind = type(layer)
+    if not kind.__module__.startswith("gymnasium.wrappers."):
+        return None
+    return EPISODE_ATTRIBUTES.get(kind.__qualname__)
+
+
+def unknown_wrappers(env: gym.Env[Any, Any]) -> list[str]:
+    """Names of the wrappers of the stack whose state cannot be taken without copying them whole."""
+    return [
+        type(layer).__qualname__
+        for layer in layers(env)
+        if isinstance(layer, gym.Wrapper) and episode_attributes(layer) is None and not isinstance(layer, Restorable)
+    ]
+
+
+def take_layer(layer: gym.Env[Any, Any]) -> Any:
+    """The state of one layer, independent of it. The layer must be known or :class:`Restorable`."""
+    names = episode_attributes(layer)
+    if names is None:
+        if not isinstance(layer, Restorable):
+            raise TypeError(f"Expected a known wrapper or one with get_state and set_state, got {layer}")
+        return layer.get_state()
+    return {name: independent(getattr(layer, name)) for name in names if hasattr(layer, name)}
+
+
+def put_layer(layer: gym.Env[Any, Any], state: Any) -> None:
+    """Bring one layer back to a state of :func:`take_layer`, which stays good for another time."""
+    if episode_attributes(layer) is None:
+        if not isinstance(layer, Restorable):
+            raise TypeError(f"Expected a known wrapper or one with get_state and set_state, got {layer}")
+        layer.set_state(independent(state))
+        return
+    for name, value in state.items():
+        setattr(layer, name, independent(value))
+
+
+def take_rng(env: gym.Env[Any, Any]) -> dict[str, Any] | None:
+    """The state of the environment's generator, JSON-able; None when it has none yet."""
+    generator = env.unwrapped._np_random
+    return None if generator is None else dict(generator.bit_generator.state)
+
+
+def put_rng(env: gym.Env[Any, Any], state: dict[str, Any] | None) -> None:
+    """Bring the environment's generator back in place, so that whoever holds it (and its seed) keeps the right one."""
+    if state is not None:
+        env.unwrapped.np_random.bit_generator.state = independent(state)

@@ -1,0 +1,111 @@
+"""The running attempt as a wrapper sees it: its segments so far and what its reset said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from triage_gym.errors import InputError
+from triage_gym.records import EpisodeRecord, RoleLabel, Segment
+from triage_gym.restore.values import text_of
+
+
+class Attempt:
+    """Segments of the running attempt, with the facts that its reset gave.
+
+    After a retry (``info["prefix_length"] > 0``) the first segments of the attempt before stay: they are its prefix.
+    """
+
+    def __init__(self) -> None:
+        self.task = self.task_id = self.start_observation = ""
+        self.seed: int | None = None
+        self.number, self.pivot, self.prefix_length = 0, -1, 0
+        self.error: str | None = None
+        self.segments: list[Segment] = []
+        self._last = ""
+
+    def begin(self, observation: Any, info: Mapping[str, Any], seed: int | None) -> None:
+        """Take up a reset.
+
+        Raises:
+            InputError: If the reset announces a prefix that did not pass through here.
+        """
+        prefix = int(info.get("prefix_length", 0))
+        if prefix > len(self.segments):
+            raise InputError(
+                f"Expected the {prefix} turns before the pivot to have passed through this wrapper, got only "
+                f"{len(self.segments)}; put PivotRetryWrapper below it and always step through the outermost wrapper"
+            )
+        del self.segments[prefix:]
+        self.number = int(info.get("attempt", 0))
+        self.pivot = int(info.get("pivot_step", -1))
+        self.prefix_length = prefix
+        # Not the original start: nothing that follows may be compared with, or trained as, this task.
+        mismatch = info.get("restore_status") == "mismatch"
+        self.error = "the retry did not come back to the recorded start" if mismatch else None
+        self._last = text_of(observation)
+        if not prefix:
+            self.start_observation = self._last
+        if self.number == 0:
+            self.seed = seed
+        self.task = _text(info, "task")
+        self.task_id = _text(info, "task_id")
+
+    def add(self, action: Any, observation: Any, reward: Any, info: Mapping[str, Any]) -> None:
+        """Take up a step."""
+        text = text_of(observation)
+        kept = {"invalid_action": bool(info["invalid_action"])} if "invalid_action" in info else {}
+        self.segments.append(Segment(len(self.segments), self._last, text_of(action), text, float(reward), kept))
+        self._last = text
+
+    @property
+    def total_reward(self) -> float:
+        """Sum of all rewards, those of the prefix included."""
+        return sum(segment.reward for segment in self.segments)
+
+    def record(
+        self,
+        *,
+        group_id: str,
+        domain: str,
+        labels: tuple[RoleLabel, ...] = (),
+        score: float = 0.0,
+        success: bool = False,
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> EpisodeRecord:
+        """The attempt as a frozen record."""
+        return EpisodeRecord(
+            group_id=group_id,
+            task_id=self.task_id,
+            seed=self.seed,
+            attempt=self.number,
+            pivot=self.pivot,
+            prefix_length=self.prefix_length,
+            task=self.task,
+            domain=domain,
+            start_observation=self.start_observation,
+            segments=tuple(self.segments),
+            labels=labels,
+            score=score,
+            success=success,
+            terminated=terminated,
+            truncated=truncated,
+            error=self.error,
+        )
+
+
+def _text(info: Mapping[str, Any], key: str) -> str:
+    value = info.get(key, "")
+    return value if isinstance(value, str) else ""
+
+
+def domain_of(metadata: Mapping[str, Any]) -> str:
+    """The family that an environment declares, ``"generic"`` when it declares none."""
+    return str(metadata.get("domain", "generic"))
+
+
+def outcome_text_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The literals that an environment declares as telling the outcome."""
+    declared = metadata.get("outcome_text", ())
+    return (declared,) if isinstance(declared, str) else tuple(declared)

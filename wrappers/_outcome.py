@@ -1,0 +1,65 @@
+"""Whether an attempt was a success, and its score: read from the last info, else from the rewards with a warning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import logger
+
+from triage_gym.errors import InputError
+
+
+class OutcomeReader:
+    """Reads success and score at the end of an attempt.
+
+    ``info["success"]`` and ``info["score"]`` are taken where they are, then ``info["is_success"]``. An attempt that was
+    cut off (``truncated``) before the environment said so is no success, and its score is its total reward. When an
+    environment ends by itself and says nothing, its total reward is the score and a positive one is a success; a
+    warning, once, tells how to mend that.
+    """
+
+    def __init__(self, reader: str) -> None:
+        self._reader = reader
+        self._warned = False
+
+    def __call__(self, info: Mapping[str, Any], total_reward: float, terminated: bool) -> tuple[bool, float]:
+        """Success and score.
+
+        Args:
+            info: The last info of the attempt.
+            total_reward: Sum of the rewards, those of a retry's prefix included.
+            terminated: Whether the environment itself ended the attempt.
+
+        Raises:
+            InputError: If the environment gives a success that is no truth value or a score that is no finite number.
+        """
+        told = info.get("success", info.get("is_success"))
+        if terminated and (told is None or "score" not in info):
+            self._warn("success" if told is None else "score")
+        score = _number("score", info["score"]) if "score" in info else total_reward
+        if told is not None:
+            return _truth("success" if "success" in info else "is_success", told), score
+        return terminated and total_reward > 0, score
+
+    def _warn(self, missing: str) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warn(
+                f'{self._reader} reads {missing} from the total reward, since the last info has no "{missing}"; put '
+                '"success" (bool) and "score" (float) into the info of the last step'
+            )
+
+
+def _truth(key: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int | float | np.number) and value in (0, 1)):
+        return bool(value)
+    raise InputError(f'Expected info["{key}"] to be a bool, got {value!r}')
+
+
+def _number(key: str, value: Any) -> float:
+    if isinstance(value, int | float | np.number | np.bool_) and math.isfinite(value):
+        return float(value)
+    raise InputError(f'Expected info["{key}"] to be a finite number, got {value!r}')
