@@ -1,0 +1,208 @@
+"""The set of games that an environment plays: generated ones by name, or files and games that were handed in.
+
+A pool knows the names of its games without making or reading them, so a training set of thousands costs nothing until
+it is played. Games are made again from their name (or file) when they fall out of a cache that all pools of a process
+share for generated games. Pools never change after construction; copies of an environment share theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from triage_gym.envs.alfworld import games as game_files
+from triage_gym.envs.alfworld import generator
+from triage_gym.envs.alfworld.games import SPLITS, TASK_TYPES, Game
+from triage_gym.errors import InputError
+
+UNBOUNDED: Final = 2**31
+"""How many seeds a generated pool without ``num_games`` draws from."""
+CACHED_GAMES: Final = 256
+"""Generated games that a process keeps; each holds about 0.1 MB of text."""
+_UNSOLVABLE: Final = re.compile(rb'"solvable"\s*:\s*false')
+
+GamesArgument = str | os.PathLike[str] | Sequence[Game | Mapping[str, Any]]
+
+
+class GamePool(Protocol):
+    """What an environment needs of a set of games."""
+
+    def __len__(self) -> int:
+        """How many games there are."""
+        ...
+
+    def name(self, index: int) -> str:
+        """Task id of game ``index``."""
+        ...
+
+    def get(self, task_id: str) -> Game:
+        """The game named ``task_id``; raises InputError when the pool has none."""
+        ...
+
+
+def draw(pool: GamePool, rng: np.random.Generator) -> str:
+    """Task id of a game of ``pool``, all alike."""
+    return pool.name(int(rng.integers(len(pool))))
+
+
+def make_pool(
+    games: GamesArgument | None, split: str, task_types: Iterable[str] | None, num_games: int | None
+) -> GamePool:
+    """The pool that an environment's arguments describe.
+
+    Args:
+        games: None for generated games; a game file, a folder of games, or an ALFWorld data tree; or games themselves.
+            Files that say they are not solvable are left out, as alfworld does.
+        split: Which split to generate, or to read of a data tree (a folder without splits is taken whole).
+        task_types: Which task types; all six when None.
+        num_games: How many games; all (of an unbounded number, when generated) when None.
+
+    Raises:
+        InputError: If an argument has the wrong form, or no game is left.
+    """
+    if split not in SPLITS:
+        raise InputError(f"Expected split to be one of {SPLITS}, got {split!r}")
+    if num_games is not None and (isinstance(num_games, bool) or not isinstance(num_games, int) or num_games < 1):
+        raise InputError(f"Expected num_games to be a positive integer or None, got {num_games!r}")
+    wanted = _check_types(task_types)
+    if games is None:
+        return GeneratedPool(split, wanted, num_games)
+    if isinstance(games, str | os.PathLike):
+        return _file_pool(Path(games), split, wanted, num_games)
+    if isinstance(games, Mapping | bytes) or not isinstance(games, Sequence):
+        raise InputError(f"Expected games to be None, a path or a sequence of games, got {type(games).__name__}")
+    read = [g if isinstance(g, Game) else Game.from_dict(g, where=f"games[{i}]") for i, g in enumerate(games)]
+    return GivenPool([g for g in read if g.task_type in wanted or task_types is None][:num_games])
+
+
+def _check_types(task_types: Iterable[str] | None) -> tuple[str, ...]:
+    if task_types is None:
+        return TASK_TYPES
+    if isinstance(task_types, str):
+        raise InputError(f'Expected task_types to be a sequence like ["{task_types}"], got the text {task_types!r}')
+    found = tuple(dict.fromkeys(task_types))
+    unknown = [t for t in found if t not in TASK_TYPES]
+    if unknown or not found:
+        raise InputError(f"Expected task_types out of {TASK_TYPES}, got {found!r}")
+    return found
+
+
+def _file_pool(path: Path, split: str, task_types: tuple[str, ...], num_games: int | None) -> FilePool:
+    """Games of a path: a file, a folder with one, a whole folder, or ``split`` of a data tree."""
+    file = path / game_files.GAME_FILE if path.is_dir() else path
+    if file.is_file():
+        return FilePool([file])
+    inside = [p.name for p in path.iterdir() if p.is_dir()] if path.is_dir() else []
+    is_tree = any(name in SPLITS or name.startswith("json_") for name in inside)
+    found = game_files.find(path, split if is_tree else None, task_types)
+    playable = [f for f in found if not _UNSOLVABLE.search(f.read_bytes())]
+    if not playable:
+        raise InputError(
+            f"Expected {game_files.GAME_FILE} files of {task_types} in {path}, got {len(found)}, none of them solvable"
+        )
+    return FilePool(playable[:num_games])
+
+
+class GeneratedPool:
+    """Games from seeds, the task types taking turns: game ``i`` has type ``i % n`` and seed ``i // n``."""
+
+    def __init__(self, split: str, task_types: Sequence[str], num_games: int | None) -> None:
+        self.split = split
+        self.task_types = tuple(task_types)
+        self._size = UNBOUNDED if num_games is None else num_games
+
+    def __len__(self) -> int:
+        return self._size
+
+    def name(self, index: int) -> str:
+        """Task id of game ``index``."""
+        seed, kind = divmod(index, len(self.task_types))
+        return generator.name_of(seed, self.task_types[kind], self.split)
+
+    def get(self, task_id: str) -> Game:
+        """The game named ``task_id``, made anew when no environment of this process played it lately."""
+        seed, task_type, split, floor_plan = generator.parse_task_id(task_id)
+        kind = self.task_types.index(task_type) if task_type in self.task_types else -1
+        inside = kind >= 0 and seed * len(self.task_types) + kind < self._size and floor_plan is None
+        if split != self.split or not (inside or (kind >= 0 and self._size == UNBOUNDED)):
+            raise InputError(
+                f"Expected one of the {self._size} games of {self.split} with the task types {self.task_types}, "
+                f"got {task_id!r}"
+            )
+        return _generated(task_id)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GeneratedPool:
+        return self
+
+
+@lru_cache(maxsize=CACHED_GAMES)
+def _generated(task_id: str) -> Game:
+    return generator.from_task_id(task_id)
+
+
+class FilePool:
+    """Game files, each read when it is first played and kept; their names are ``<task>/<trial>``, by the folders."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = {f"{f.absolute().parent.parent.name}/{f.absolute().parent.name}": f for f in files}
+        if len(self._files) != len(files):
+            raise InputError("Expected game files in folders <task>/<trial> of different names, got two alike")
+        self._names = tuple(self._files)
+        self._read: dict[str, Game] = {}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name(self, index: int) -> str:
+        """Task id of game ``index``, in order of the paths."""
+        return self._names[index]
+
+    def get(self, task_id: str) -> Game:
+        """The game named ``task_id``."""
+        if task_id not in self._read:
+            if task_id not in self._files:
+                raise _unknown(task_id, self._names)
+            self._read[task_id] = replace(game_files.load(self._files[task_id]), task_id=task_id)
+        return self._read[task_id]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FilePool:
+        return self
+
+
+class GivenPool:
+    """Games that were handed in."""
+
+    def __init__(self, games: Sequence[Game]) -> None:
+        if not games:
+            raise InputError("Expected at least one game of the wanted task types, got none")
+        self._games = {g.task_id: g for g in games}
+        if len(self._games) != len(games) or "" in self._games:
+            raise InputError("Expected games with task ids of their own, got an empty one or two alike")
+        self._names = tuple(self._games)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name(self, index: int) -> str:
+        """Task id of game ``index``, in the order given."""
+        return self._names[index]
+
+    def get(self, task_id: str) -> Game:
+        """The game named ``task_id``."""
+        if task_id not in self._games:
+            raise _unknown(task_id, self._names)
+        return self._games[task_id]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GivenPool:
+        return self
+
+
+def _unknown(task_id: str, names: Sequence[str]) -> InputError:
+    return InputError(f"Expected the task id of one of {len(names)} games (the first is {names[0]!r}), got {task_id!r}")
