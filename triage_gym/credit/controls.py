@@ -24,8 +24,8 @@ from triage_gym.records import EpisodeRecord, Role
 class ShuffledTriage(RoleOptions):
     """Triage with the roles of each episode in random order over its judged segments.
 
-    The order depends on ``seed`` and on what the episode holds (group, attempt, actions), not on a global state or on
-    the place in the batch, so it repeats.
+    The order depends on ``seed`` and on what the episode holds (group, attempt, judged actions), not on a global state
+    or on the place in the batch, so it repeats.
     """
 
     constants: tuple[float, float, float, float] = CONSTANTS
@@ -65,14 +65,15 @@ def shuffled_roles(record: EpisodeRecord, seed: int) -> list[Role | None]:
     """The record's roles with those of its judged, newly acted segments in another order."""
     roles = list(record.roles)
     judged = [k for k in range(record.prefix_length, len(roles)) if roles[k] is not None]
-    order = np.random.default_rng(_content_seed(record, seed)).permutation(len(judged))
+    order = np.random.default_rng(_content_seed(record, judged, seed)).permutation(len(judged))
     for k, other in zip(judged, order.tolist(), strict=True):
         roles[k] = record.roles[judged[other]]
     return roles
 
 
-def _content_seed(record: EpisodeRecord, seed: int) -> int:
-    parts = [str(seed), record.group_id, record.task_id, str(record.attempt), *(s.action for s in record.segments)]
+def _content_seed(record: EpisodeRecord, judged: Sequence[int], seed: int) -> int:
+    parts = [str(seed), record.group_id, record.task_id, str(record.attempt)]
+    parts += [record.segments[k].action for k in judged]
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
