@@ -156,6 +156,9 @@ class FastEngine:
         """Every command that does something now, sorted; the list is yours."""
         return (self._entry or self._commands())[1].copy()
 
+    def close(self) -> None:
+        """Nothing to free; here so that every engine can be closed."""
+
     # Commands ---------------------------------------------------------------------------------------------------------
 
     def _commands(self) -> _Entry:
