@@ -1,1 +1,20 @@
-"""The wrappers: role labels, pivotal retry, segment credit and their companions."""
+"""The wrappers: role labels, pivotal retry, segment credit and their companions.
+
+The order is ``SegmentCreditWrapper(RoleJudgeWrapper(PivotRetryWrapper(TimeLimit(env))))``: the time limit inside, so that
+its budget comes back with a retry's prefix; the judge outside of the retry, so that a prefix is judged once; the credit
+outside of the judge, so that it sees the labels. ``AdmissibleActionWrapper`` and ``HistoryWrapper`` go outermost.
+"""
+
+from triage_gym.wrappers.admissible_action import AdmissibleActionWrapper
+from triage_gym.wrappers.history import HistoryWrapper
+from triage_gym.wrappers.pivot_retry import PivotRetryWrapper
+from triage_gym.wrappers.role_judge import RoleJudgeWrapper
+from triage_gym.wrappers.segment_credit import SegmentCreditWrapper
+
+__all__ = [
+    "AdmissibleActionWrapper",
+    "HistoryWrapper",
+    "PivotRetryWrapper",
+    "RoleJudgeWrapper",
+    "SegmentCreditWrapper",
+]

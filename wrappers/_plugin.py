@@ -52,9 +52,7 @@ class Plugin:
         self._spec: str | dict[str, Any] = ""
         if isinstance(given, str | Mapping):
             self._spec = given if isinstance(given, str) else deepcopy(dict(given))
-            name = given if isinstance(given, str) else given.get("name")
-            if not isinstance(name, str):
-                raise InputError(f'Expected a config with a "name" for {kind}, got {self._spec!r}')
+            name = registry.config(kind, self._spec)["name"]
             if ":" not in name:
                 registry.factory(kind, name)
         elif not isinstance(given, type) and is_live(given):

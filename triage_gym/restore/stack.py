@@ -4,19 +4,20 @@ Only what belongs to the running episode is taken: a time limit's counter, the f
 statistics that shape what the agent sees. What counts over episodes (the queues of ``RecordEpisodeStatistics``) and the
 action space (its generator belongs to whoever samples from it) stay as they are.
 
-Gymnasium's wrappers are known by name, so that none is imported for it; a wrapper with ``get_state`` and ``set_state``
-of its own is asked; any other is unknown, and then the stack has no native state.
+Gymnasium's wrappers are known by name, so that none is imported for it. A wrapper is asked when it has
+``get_layer_state`` and ``set_layer_state``, or ``get_state`` and ``set_state``; the first pair does not hide the
+environment's own ``get_state`` from ``get_wrapper_attr``. Any other wrapper is unknown, and the stack has no native state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import gymnasium as gym
 from gymnasium.wrappers import TimeLimit
 
-from triage_gym.protocols import Restorable
+from triage_gym.errors import InputError
 from triage_gym.restore.values import independent
 
 _STATELESS: Final = (
@@ -70,29 +71,52 @@ def unknown_wrappers(env: gym.Env[Any, Any]) -> list[str]:
     return [
         type(layer).__qualname__
         for layer in layers(env)
-        if isinstance(layer, gym.Wrapper) and episode_attributes(layer) is None and not isinstance(layer, Restorable)
+        if isinstance(layer, gym.Wrapper) and episode_attributes(layer) is None and _doors(layer) is None
     ]
 
 
 def take_layer(layer: gym.Env[Any, Any]) -> Any:
-    """The state of one layer, independent of it. The layer must be known or :class:`Restorable`."""
+    """The state of one layer, independent of it.
+
+    Raises:
+        InputError: If the layer is unknown.
+    """
     names = episode_attributes(layer)
     if names is None:
-        if not isinstance(layer, Restorable):
-            raise TypeError(f"Expected a known wrapper or one with get_state and set_state, got {layer}")
-        return layer.get_state()
+        return _open(layer)[0]()
     return {name: independent(getattr(layer, name)) for name in names if hasattr(layer, name)}
 
 
 def put_layer(layer: gym.Env[Any, Any], state: Any) -> None:
-    """Bring one layer back to a state of :func:`take_layer`, which stays good for another time."""
+    """Bring one layer back to a state of :func:`take_layer`, which stays good for another time.
+
+    Raises:
+        InputError: If the layer is unknown.
+    """
     if episode_attributes(layer) is None:
-        if not isinstance(layer, Restorable):
-            raise TypeError(f"Expected a known wrapper or one with get_state and set_state, got {layer}")
-        layer.set_state(independent(state))
+        _open(layer)[1](independent(state))
         return
     for name, value in state.items():
         setattr(layer, name, independent(value))
+
+
+def _doors(layer: gym.Env[Any, Any]) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
+    """How the layer gives and takes its own state, when it does."""
+    for get, put in (("get_layer_state", "set_layer_state"), ("get_state", "set_state")):
+        door_out, door_in = getattr(layer, get, None), getattr(layer, put, None)
+        if callable(door_out) and callable(door_in):
+            return door_out, door_in
+    return None
+
+
+def _open(layer: gym.Env[Any, Any]) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    doors = _doors(layer)
+    if doors is None:
+        raise InputError(
+            f"Expected {type(layer).__qualname__} to have get_layer_state and set_layer_state, got a layer whose state "
+            "is unknown; add them"
+        )
+    return doors
 
 
 def take_rng(env: gym.Env[Any, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,230 @@
+"""SegmentCreditWrapper: each attempt as a record at its end, and a group's advantages when the group is whole.
+
+The wrapper records, pure functions compute (:mod:`triage_gym.credit`), so a trainer in any process can do the same from
+``info["episode_record"]`` with a :class:`~triage_gym.credit.ledger.GroupLedger` of its own. With ``group_size`` the
+wrapper keeps that ledger itself: right for one environment that plays the members of a group one after another, wrong
+inside a vector environment, whose members share nothing.
+
+What it leaves to you: to step through it and nothing below it, to have role labels made below it
+(:class:`~triage_gym.wrappers.RoleJudgeWrapper`) for rules that need them, and the training.
+"""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import logger
+from gymnasium.utils import RecordConstructorArgs
+
+from triage_gym import registry
+from triage_gym.credit.controls import ShuffledTriage
+from triage_gym.credit.ledger import GroupLedger
+from triage_gym.credit.rules import RoleOptions, Scalar, worth_of
+from triage_gym.errors import GroupError, InputError
+from triage_gym.protocols import CreditRule
+from triage_gym.records import EpisodeRecord, Group, Role, RoleLabel
+from triage_gym.restore.stack import has_time_limit, layers
+from triage_gym.restore.values import fingerprint
+from triage_gym.wrappers._attempt import Attempt, domain_of
+from triage_gym.wrappers._outcome import OutcomeReader
+from triage_gym.wrappers._plugin import Plugin
+from triage_gym.wrappers.role_judge import RoleJudgeWrapper
+
+
+class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Records each attempt as ``info["episode_record"]`` and credits its segments when its group is whole.
+
+    The last info of an attempt carries ``episode_record``, a frozen :class:`~triage_gym.records.EpisodeRecord` with the
+    labels that came from below. With ``group_size=G`` the last info of the G-th member also carries ``group`` (a
+    :class:`~triage_gym.records.Group` of all members in the order they ended) and ``group_advantages`` (a tuple of
+    read-only float64 arrays of shape ``(segments,)``, one a member, by the credit rule).
+
+    A group is named by ``reset(options={"group_id": …})``, else by the seed (and the task, when an option chooses it),
+    else by the task and its first observation; never by the index of the environment. A retry belongs to the group of
+    the attempt that it retries, with its prefix marked by ``prefix_length``. Members that start from different
+    observations are refused: the environment ignores its seed.
+
+    Success and score come from the last info, see :class:`~triage_gym.wrappers._outcome.OutcomeReader`. An attempt whose
+    retry did not come back to its start carries an ``error`` and is never trained.
+
+    Args:
+        env: The environment, with judge, retry and time limit inside.
+        credit: A registered rule such as ``"grpo"``, ``"grpo+whiten"`` or ``"triage"``, a ``"module:attr"`` path, a
+            config dict, or a :class:`~triage_gym.protocols.CreditRule` (shared, never copied; the spec then has no JSON
+            form).
+        group_size: Members of a group; None leaves grouping to the caller.
+        as_reward: Add the weighted worth λc of the labels that became final at a step to its reward, for libraries that
+            compute their own advantages. The record keeps the environment's own rewards.
+        lam: Weight λ of the role term, instead of the rule's own.
+
+    Raises:
+        InputError: For a bad rule or ``group_size``, or ``as_reward`` with a rule that gives single roles no worth.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        credit: str | dict[str, Any] | CreditRule = "triage",
+        group_size: int | None = None,
+        as_reward: bool = False,
+        lam: float | None = None,
+    ) -> None:
+        given = Plugin("credit", credit, callable, "a function of records")
+        RecordConstructorArgs.__init__(self, credit=given.recorded, group_size=group_size, as_reward=as_reward, lam=lam)
+        gym.Wrapper.__init__(self, env)
+        if lam is not None:
+            if not isinstance(given.recorded, str | dict):
+                raise InputError("Expected `lam` with a rule by name or config, got a rule object; set it there")
+            given = Plugin("credit", {**registry.config("credit", given.recorded), "lam": lam}, callable, "")
+        self._rule = given
+        self._needs_labels = _needs_labels(given.get())
+        self._worth = _worth(given.get()) if as_reward else None
+        self._ledger = None if group_size is None else GroupLedger(group_size)
+        self._starts: dict[str, str] = {}
+        if not (has_time_limit(env) or any(isinstance(layer, RoleJudgeWrapper) for layer in layers(env))):
+            logger.warn(
+                "SegmentCreditWrapper found no time limit inside: one further out would leave it without an end"
+            )
+        self._read_outcome = OutcomeReader("SegmentCreditWrapper")
+        self._domain = domain_of(self.metadata)
+        self._attempt = Attempt()
+        self._labels: list[RoleLabel | None] = []
+        self._group_id = ""
+        self._running = False
+        self.last_record: EpisodeRecord | None = None
+        """The last attempt that ended, or that the environment broke off by raising (then with an ``error``)."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an attempt; an unfinished one leaves no record.
+
+        Raises:
+            InputError: If ``options["group_id"]`` is neither text nor a number, or the rule needs role labels and
+                nothing below makes any.
+            GroupError: If the group's other members started from another observation.
+        """
+        group_id = None if options is None else options.get("group_id")
+        if group_id is not None and (not isinstance(group_id, str | int | np.integer) or isinstance(group_id, bool)):
+            raise InputError(f'Expected options["group_id"] to be text or a whole number, got {group_id!r}')
+        rest = None if options is None else {k: v for k, v in options.items() if k != "group_id"}
+        self._running = False
+        observation, info = self.env.reset(seed=seed, options=rest)
+        if self._needs_labels and "role_labels" not in info:
+            raise InputError(
+                "Expected role labels for this credit rule, got none from below; wrap the environment in "
+                'RoleJudgeWrapper first, or choose a rule without roles such as credit="grpo"'
+            )
+        attempt = self._attempt
+        attempt.begin(observation, info, seed)
+        del self._labels[attempt.prefix_length :]
+        if group_id is not None:
+            self._group_id = str(group_id)
+        elif attempt.number == 0:
+            self._group_id = _group_name(attempt, seed, rest)
+        self._check_start()
+        self._running = True
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step; the last info of an attempt carries its record.
+
+        Raises:
+            ResetNeeded: Before the first reset and after the end of an attempt.
+        """
+        if not self._running:
+            raise gym.error.ResetNeeded("Cannot call env.step() before env.reset() or after the end; call env.reset()")
+        self._running = False
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+        except Exception as error:
+            self._attempt.error = f"the environment raised {type(error).__name__}: {error}"
+            self.last_record = self._record(False, 0.0, False, False)
+            raise
+        self._attempt.add(action, observation, reward, info)
+        self._labels.append(None)
+        settled: tuple[RoleLabel, ...] = info.get("role_labels", ())
+        for label in settled:
+            self._labels[label.step] = label
+        if self._worth is not None:
+            reward = float(reward) + sum(self._worth[label.role] for label in settled if label.role is not None)
+        if terminated or truncated:
+            info = {**info, **self._end(info, bool(terminated), bool(truncated))}
+        else:
+            self._running = True
+        return observation, reward, terminated, truncated, info
+
+    def pop_incomplete(self) -> list[Group]:
+        """The groups that are not whole, oldest first; the wrapper forgets them.
+
+        Raises:
+            InputError: Without a ``group_size``, when there are no groups here.
+        """
+        if self._ledger is None:
+            raise InputError("Expected a wrapper with `group_size`, got one that leaves grouping to its caller")
+        self._starts.clear()
+        return self._ledger.pop_incomplete()
+
+    def _end(self, info: dict[str, Any], terminated: bool, truncated: bool) -> dict[str, Any]:
+        success, score = self._read_outcome(info, self._attempt.total_reward, terminated)
+        record = self.last_record = self._record(success, score, terminated, truncated)
+        found: dict[str, Any] = {"episode_record": record}
+        group = None if self._ledger is None else self._ledger.add(record)
+        if group is not None:
+            self._starts.pop(group.group_id, None)
+            advantages = tuple(np.array(a, dtype=np.float64) for a in self._rule.get()(group.records))
+            for array in advantages:
+                array.setflags(write=False)
+            found |= {"group": group, "group_advantages": advantages}
+        return found
+
+    def _record(self, success: bool, score: float, terminated: bool, truncated: bool) -> EpisodeRecord:
+        labels: tuple[RoleLabel, ...] = ()
+        if any(label is not None for label in self._labels):
+            labels = tuple(label or RoleLabel(k, None, status="unjudged") for k, label in enumerate(self._labels))
+        return self._attempt.record(
+            group_id=self._group_id,
+            domain=self._domain,
+            labels=labels,
+            success=success,
+            score=score,
+            terminated=terminated,
+            truncated=truncated,
+        )
+
+    def _check_start(self) -> None:
+        """Refuse a member that starts elsewhere now, not after it was played."""
+        if self._ledger is None or self._attempt.error is not None:
+            return
+        start = self._attempt.start_observation
+        first = self._starts.setdefault(self._group_id, start)
+        if start != first:
+            raise GroupError(
+                f"Expected every member of group {self._group_id!r} to start from the same observation, got "
+                f"{first[:80]!r} and {start[:80]!r}; the environment ignores its seed, or the group_id was used for "
+                "different tasks: seed each member alike, or choose the task by an option of reset()"
+            )
+
+
+def _group_name(attempt: Attempt, seed: int | None, options: dict[str, Any] | None) -> str:
+    chosen = (options or {}).get("task_id")
+    if seed is not None:
+        return f"seed={seed}" if chosen is None else f"seed={seed},task={chosen}"
+    return f"start={fingerprint([attempt.task_id, attempt.start_observation])}"
+
+
+def _needs_labels(rule: Any) -> bool:
+    return isinstance(rule, RoleOptions) or bool(getattr(rule, "needs_labels", False))
+
+
+def _worth(rule: Any) -> dict[Role, float]:
+    """λ times the worth of each role."""
+    constants = (
+        (rule.good, rule.good, rule.bad, rule.bad) if isinstance(rule, Scalar) else getattr(rule, "constants", None)
+    )
+    if constants is None or isinstance(rule, ShuffledTriage):
+        raise InputError(
+            f"Expected a rule that gives single roles a worth for as_reward=True, got {type(rule).__name__}; "
+            'choose credit="triage", "scalar" or "roles-only"'
+        )
+    return {role: float(rule.lam) * worth for role, worth in worth_of(constants).items()}
