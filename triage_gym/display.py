@@ -8,6 +8,7 @@ It promises harmless text; how it is laid out is left to you.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -59,3 +60,20 @@ def styled(text: object, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(sanitize(text), style=style)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns of sanitised text: the first to the left, the others to the right, two spaces between.
+
+    Args:
+        head: A title for each column.
+        rows: Cells, as many a row as there are titles.
+    """
+    cells = [[sanitize_line(c) for c in row] for row in [head, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        rest = (c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))
+        return "  ".join([row[0].ljust(widths[0]), *rest]).rstrip()
+
+    return "\n".join([line(cells[0]), "  ".join("-" * w for w in widths), *map(line, cells[1:])])

@@ -28,6 +28,18 @@ def number(e: Estimate | None, scale: float, digits: int, *, sign: bool = False)
     return element("span", mean, element("span", spread, class_="pm") if spread else None)
 
 
+def plain(e: Estimate | None, scale: float, digits: int, *, sign: bool = False, count: str = "") -> str:
+    """Like :func:`number` as text; ``count`` names what a good difference is and appends ``(4/5 shorter)``."""
+    if e is None:
+        return "–"
+    text = signed(scale * e.mean, digits) if sign else f"{scale * e.mean:.{digits}f}"
+    if e.half_width is not None:
+        text += f" ± {scale * e.half_width:.{digits}f}"
+    if count:
+        text += f" ({e.positive if count == 'higher' else e.negative}/{len(e.values)} {count})"
+    return text
+
+
 class View:
     """A report with the look of its arms.
 

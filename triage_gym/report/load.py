@@ -1,0 +1,222 @@
+"""From a run directory to a :class:`~triage_gym.report.model.Report`: a single run, or a comparison of arms and seeds.
+
+Reads the files that the trainer documents (``triage_gym.trainers.run_dir``); computes nothing that they already hold.
+Files are taken as untrusted: what does not fit is an InputError that names the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triage_gym.errors import InputError
+from triage_gym.report import files
+from triage_gym.report.arms import describe
+from triage_gym.report.charts import turns_label
+from triage_gym.report.comparison import Comparison
+from triage_gym.report.episodes import pick
+from triage_gym.report.model import Curve, Episode, Estimate, Report, Row
+from triage_gym.report.runs import Run, curve, find_episodes, read_episode, read_run, role_mix
+
+WARNINGS = {
+    "no_outcome_variance": "no group of the batch had outcome variance, so the outcome taught nothing",
+    "exploration_share": "the share of E passed .85: look whether exploring pays without solving",
+}
+
+
+def load_report(path: Path, max_episodes: int) -> Report:
+    """Everything on the page of the run or comparison in ``path``.
+
+    Args:
+        path: A run directory (``config.json``) or a comparison directory (``comparison.json``).
+        max_episodes: How many episodes to keep at most (:func:`triage_gym.report.episodes.pick`).
+
+    Raises:
+        InputError: If ``path`` is neither, or a file in it is not what it must be.
+    """
+    if (path / "comparison.json").is_file():
+        return _comparison(path, max_episodes)
+    if (path / "config.json").is_file():
+        return _single(path, max_episodes)
+    raise InputError(
+        f"Expected a run directory (with config.json) or a comparison (with comparison.json) at {path}, "
+        "found neither; `triage-gym train --run-dir DIR` makes one"
+    )
+
+
+# ---- one run ----
+
+
+def _single(path: Path, max_episodes: int) -> Report:
+    config = files.read_json(path / "config.json")
+    arm, seed = str(config.get("credit", "run")), int(files.number(config, "seed", "config.json") or 0)
+    run = read_run(path, arm, seed)
+    evaluations = _evaluations(path)
+    sampled = [e for e in evaluations if e.get("mode") == "sampled"]
+    greedy = [e for e in evaluations if e.get("mode") == "greedy"]
+    row = Row(
+        arm=arm,
+        success=_last(sampled, "success", seed),
+        greedy=_last(greedy, "success", seed),
+        length=_last(sampled, "length_success", seed),
+        regressions=_last(sampled, "r_per_success_posthoc", seed),
+    )
+    episodes, total = _episodes([run], max_episodes)
+    curves = _training([arm], [run])
+    return Report(
+        title=f"{describe(arm).label} on {_environment(config)}",
+        facts=_facts(config, [seed]),
+        arms=(describe(arm),),
+        reference=None,
+        rows=(row,),
+        held_out=_held_out_single(arm, sampled),
+        training=curves["success"],
+        lengths=curves["length_success"],
+        roles=tuple(mix for mix in [role_mix(arm, [run])] if mix),
+        episodes=episodes,
+        episodes_total=total,
+        caveats=_caveats(config, 1, [arm]),
+        warnings=_warnings([run]),
+        config=config,
+        command=_command(path),
+    )
+
+
+def _evaluations(path: Path) -> list[Mapping[str, Any]]:
+    file = path / "eval.json"
+    if not file.exists():
+        return []
+    found = files.need(files.read_json(file), "evaluations", list, str(file))
+    return [files.mapping(e, str(file)) for e in found]
+
+
+def _last(evaluations: Sequence[Mapping[str, Any]], key: str, seed: int) -> Estimate | None:
+    value = files.number(evaluations[-1], key, "eval.json") if evaluations else None
+    return None if value is None else Estimate(value, None, ((seed, value),))
+
+
+def _held_out_single(arm: str, evaluations: Sequence[Mapping[str, Any]]) -> tuple[Curve, ...]:
+    points = []
+    for e in evaluations:
+        turns, success = files.number(e, "turns", "eval.json"), files.number(e, "success", "eval.json")
+        if turns is not None and success is not None:
+            points.append((turns, success))
+    if len(points) < 2:
+        return ()
+    line = tuple(success for _, success in points)
+    return (Curve(arm, tuple(turns for turns, _ in points), line, line, line, 1),)
+
+
+# ---- a comparison ----
+
+
+def _comparison(path: Path, max_episodes: int) -> Report:
+    data = Comparison(path)
+    runs = data.runs()
+    episodes, total = _episodes(runs, max_episodes)
+    curves = _training(data.credits, runs)
+    return Report(
+        title=f"{len(data.credits)} ways to credit on {_environment(data.config)}",
+        facts=_facts(data.config, data.seeds),
+        arms=tuple(describe(c) for c in data.credits),
+        reference=data.reference,
+        rows=data.rows(),
+        differences=data.differences(),
+        held_out=data.held_out(),
+        training=curves["success"],
+        lengths=curves["length_success"],
+        roles=tuple(m for c in data.credits if (m := role_mix(c, [r for r in runs if r.arm == c]))),
+        episodes=episodes,
+        episodes_total=total,
+        caveats=_caveats(data.config, len(data.seeds), data.credits),
+        warnings=(*data.warnings(), *_warnings(runs)),
+        config=data.config,
+        command=_command(path),
+    )
+
+
+# ---- both ----
+
+
+def _training(credits: Sequence[str], runs: Sequence[Run]) -> dict[str, tuple[Curve, ...]]:
+    out = {}
+    for key in ("success", "length_success"):
+        found = [curve(credit, [r for r in runs if r.arm == credit], key) for credit in credits]
+        out[key] = tuple(c for c in found if c)
+    return out
+
+
+def _episodes(runs: Sequence[Run], limit: int) -> tuple[tuple[Episode, ...], int]:
+    found = [f for run in runs for f in find_episodes(run)]
+    kept = pick([(f.run.arm, f.success) for f in found], limit)
+    return tuple(read_episode(found[i]) for i in kept), len(found)
+
+
+def _environment(config: Mapping[str, Any]) -> str:
+    name = str(config.get("env", "an environment"))
+    return "ALFWorld" if "alfworld" in name.lower() else name
+
+
+def _facts(config: Mapping[str, Any], seeds: Sequence[int]) -> tuple[tuple[str, str], ...]:
+    out = [("environment", _environment(config))]
+    if isinstance(config.get("task_types"), list):
+        out.append(("task types", str(len(config["task_types"]))))
+    for key, name, unit in (("limit", "limit", "turns"), ("turns", "training", "turns")):
+        value = files.number(config, key, "config")
+        if value is not None:
+            out.append((name, f"{turns_label(value)} {unit}"))
+    out.append(("seeds", ", ".join(map(str, seeds))))
+    tasks = files.number(config, "eval_tasks", "config")
+    if tasks is not None:
+        split = config.get("eval_split")
+        out.append(("held out", f"{tasks:g} tasks" + (f", {split}" if split else "")))
+    return tuple(out)
+
+
+def _caveats(config: Mapping[str, Any], seeds: int, credits: Sequence[str]) -> tuple[str, ...]:
+    out = []
+    if seeds > 1:
+        out.append(
+            f"Intervals are 95 % t intervals over {seeds} seeds, one comparison at a time, uncorrected for their number."
+        )
+    else:
+        out.append("One seed shows how a run went, not which rule is better: compare over at least five.")
+    if config.get("judge") == "rule" and _environment(config) == "ALFWorld":
+        recipe = (
+            "The rule judge reads the goal and knows what it needs, so it is close to a recipe, and it looks at the same "
+            "words as the built-in policy. Nothing here speaks for the quality of a language model as judge."
+        )
+        if "roles-only" in credits:
+            recipe += " How far it leads without any outcome is the line “Roles only”."
+        out.append(recipe)
+    if "scalar" in credits and "triage" in credits:
+        out.append(
+            "“Scalar” has the same judge without the four-way split. Where it ends level with TRIAGE, the gain comes from "
+            "credit by step, not from role types."
+        )
+    out.append(
+        "“Turns of a success” is over each arm's own solved tasks, which are not the same tasks; the paired length uses "
+        "only those that both solve."
+    )
+    out.append(
+        "The policy chooses among the admissible commands; it generates no language and can make no invalid action."
+    )
+    return tuple(out)
+
+
+def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
+    seen: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for update, name in run.warnings():
+            seen.setdefault((run.arm, name), []).append(f"seed {run.seed} at update {update}")
+    return tuple(
+        f"{describe(arm).label}: {WARNINGS.get(name, name)} ({'; '.join(places[:5])}{'; …' if len(places) > 5 else ''})"
+        for (arm, name), places in seen.items()
+    )
+
+
+def _command(path: Path) -> str:
+    if not (path / "config.json").is_file():
+        return ""
+    return f"triage-gym train --config {path.name}/config.json --run-dir NEW_DIRECTORY"

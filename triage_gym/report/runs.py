@@ -1,0 +1,173 @@
+"""One run of a run directory as the report needs it: its updates in stretches of turns, and its episodes.
+
+The files are those that the trainer documents: ``config.json``, ``metrics.jsonl``, ``eval.json``, ``traces.jsonl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from triage_gym.domains import alfworld
+from triage_gym.errors import InputError
+from triage_gym.records import ROLES, EpisodeRecord
+from triage_gym.report import files
+from triage_gym.report.model import Curve, Episode, RoleMix
+from triage_gym.statistics import t_interval
+from triage_gym.traces import Trace
+
+STRETCHES: Final = 40
+"""Points of a training curve: each is the mean of the updates in one stretch of turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One arm with one seed."""
+
+    arm: str
+    seed: int
+    path: Path
+    updates: tuple[Mapping[str, Any], ...]
+    """Lines of ``metrics.jsonl``, in order."""
+
+    @property
+    def turns(self) -> float:
+        """Environment turns so far."""
+        return _turns(self.updates[-1]) if self.updates else 0.0
+
+    def warnings(self) -> Iterator[tuple[int, str]]:
+        """``(update, what began)``."""
+        for update in self.updates:
+            names = update.get("warnings") or []
+            if not isinstance(names, list):
+                raise InputError(
+                    f"Expected `warnings` to be a list in {self.path / 'metrics.jsonl'}, got {names!r:.80}"
+                )
+            for name in names:
+                yield int(update["update"]), str(name)
+
+
+def read_run(path: Path, arm: str, seed: int) -> Run:
+    """The run in ``path``; one that has not logged an update yet has none.
+
+    Raises:
+        InputError: For a log that is not the trainer's.
+    """
+    where = str(path / "metrics.jsonl")
+    updates = []
+    for _, line in files.read_lines(path / "metrics.jsonl"):
+        if files.number(line, "turns", where) is None or files.number(line, "update", where) is None:
+            raise InputError(f"Expected `update` and `turns` in every line of {where}, got {sorted(line)}")
+        updates.append(line)
+    return Run(arm, seed, path, tuple(updates))
+
+
+def _turns(update: Mapping[str, Any]) -> float:
+    return float(update["turns"])
+
+
+def _stretch(run: Run, key: str, width: float) -> dict[int, float]:
+    """Mean of ``key`` in each stretch of ``width`` turns where it was measured."""
+    sums: dict[int, tuple[float, int]] = {}
+    for update in run.updates:
+        value = files.number(update, key, str(run.path / "metrics.jsonl"))
+        if value is not None:
+            index = min(int((_turns(update) - 1) // width), STRETCHES - 1)
+            total, count = sums.get(index, (0.0, 0))
+            sums[index] = (total + value, count + 1)
+    return {index: total / count for index, (total, count) in sums.items()}
+
+
+def _width(runs: Sequence[Run]) -> float:
+    return max(1.0, max((run.turns for run in runs), default=0.0) / STRETCHES)
+
+
+def curve(arm: str, runs: Sequence[Run], key: str) -> Curve | None:
+    """``key`` of ``metrics.jsonl`` over turns, its mean and 95 % interval over ``runs``; None if never measured.
+
+    A stretch that only some of the runs measured shows these; with a single one it has no interval.
+    """
+    width = _width(runs)
+    each = [_stretch(run, key, width) for run in runs]
+    turns, mean, low, high = [], [], [], []
+    for index in range(STRETCHES):
+        values = [stretch[index] for stretch in each if index in stretch]
+        if not values:
+            continue
+        middle, half = t_interval(values)
+        turns.append((index + 1) * width)
+        mean.append(middle)
+        low.append(middle - (half or 0.0))
+        high.append(middle + (half or 0.0))
+    if not turns:
+        return None
+    return Curve(arm, tuple(turns), tuple(mean), tuple(low), tuple(high), sum(bool(stretch) for stretch in each))
+
+
+def role_mix(arm: str, runs: Sequence[Run]) -> RoleMix | None:
+    """Shares of the four roles among the judged segments over turns, mean over ``runs``; None if nothing was judged."""
+    width = _width(runs)
+    each = {role: [_stretch(run, f"role_{role}", width) for run in runs] for role in ROLES}
+    turns: list[float] = []
+    shares: dict[str, list[float]] = {role: [] for role in ROLES}
+    for index in range(STRETCHES):
+        point = {role: [s[index] for s in each[role] if index in s] for role in ROLES}
+        means = {role: sum(values) / len(values) if values else 0.0 for role, values in point.items()}
+        total = sum(means.values())
+        if total > 0:
+            turns.append((index + 1) * width)
+            for role in ROLES:
+                shares[role].append(means[role] / total)
+    if not turns:
+        return None
+    return RoleMix(arm, tuple(turns), {role: tuple(values) for role, values in shares.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where an episode stands, without its text."""
+
+    run: Run
+    offset: int
+    success: bool
+
+
+def find_episodes(run: Run) -> list[Found]:
+    """Every finished line of the run's ``traces.jsonl``, in order of training."""
+    path = run.path / "traces.jsonl"
+    return [Found(run, offset, bool(line.get("success"))) for offset, line in files.read_lines(path)]
+
+
+def read_episode(found: Found) -> Episode:
+    """The episode itself.
+
+    Raises:
+        InputError: For a line that is no trace.
+    """
+    path = found.run.path / "traces.jsonl"
+    try:
+        trace = Trace.from_json(files.read_line(path, found.offset))
+    except InputError as error:
+        raise InputError(f"In {path}, at byte {found.offset}: {error}") from error
+    return Episode(
+        arm=found.run.arm,
+        seed=found.run.seed,
+        record=trace.record,
+        advantages=trace.advantages,
+        update=trace.update,
+        turns=_turns_at(found.run, trace.update),
+        task_type=_task_type(trace.record),
+    )
+
+
+def _turns_at(run: Run, update: int) -> int | None:
+    return next((int(_turns(u)) for u in run.updates if u["update"] == update), None)
+
+
+def _task_type(record: EpisodeRecord) -> str:
+    if record.domain != "alfworld":
+        return ""
+    goal = alfworld.parse_task(record.task)
+    return goal.task_type if goal else ""

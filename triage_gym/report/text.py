@@ -1,0 +1,33 @@
+"""A report's numbers as text for a terminal."""
+
+from __future__ import annotations
+
+from triage_gym.display import sanitize_line, table
+from triage_gym.report.model import Report
+from triage_gym.report.sections import DIFFERENCES, MEASURES
+from triage_gym.report.view import plain
+from triage_gym.report.words import lead
+
+
+def summary(report: Report) -> str:
+    """The result table, the paired differences, every seed's success, warnings, and the sentence of the page."""
+    labels = {arm.name: arm.label for arm in report.arms}
+    used = [m for m in MEASURES if any(m.get(row) is not None for row in report.rows)]
+    rows = [[labels[row.arm], *(plain(m.get(row), m.scale, m.digits) for m in used)] for row in report.rows]
+    parts = [table(["arm", *(m.title for m in used)], rows)]
+    if report.differences and report.reference is not None:
+        lines = [
+            [labels[d.arm], *(plain(m.get(d), m.scale, m.digits, sign=True, count=m.better) for m in DIFFERENCES)]
+            for d in report.differences
+        ]
+        parts.append(table([f"against {labels[report.reference]}", *(m.title for m in DIFFERENCES)], lines))
+    seeds = sorted({seed for row in report.rows if row.success for seed, _ in row.success.values})
+    if len(seeds) > 1:
+        lines = []
+        for row in report.rows:
+            values = dict(row.success.values) if row.success else {}
+            lines.append([labels[row.arm], *(f"{100 * values[s]:.1f}" if s in values else "–" for s in seeds)])
+        parts.append(table(["success, % by seed", *(str(s) for s in seeds)], lines))
+    parts += [sanitize_line(f"warning: {text}") for text in report.warnings]
+    parts.append(lead(report))
+    return "\n\n".join(parts)
