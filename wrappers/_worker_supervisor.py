@@ -28,6 +28,7 @@ BOOT_TIMEOUT: Final = 120.0
 """Seconds for a new process to come up, before any environment is built."""
 REPLAY_LIMIT: Final = 10_000
 """Turns since the last seeded reset that are kept for a replay; beyond them an environment is not brought back."""
+_MOST_VAIN: Final = 3
 
 
 class History:
@@ -198,16 +199,14 @@ class SupervisedWorker:
     def _lost(self, what: str, hung: bool) -> list[tuple[int, wire.Failure]]:
         blamed = next(iter(self.open)) if self._turned else None
         code = self._bury()
+        hint = "" if self._up else '; a script that uses workers must begin its work under `if __name__ == "__main__":`'
         detail = f"worker {self._id} {what}" + ("" if hung else f" (exit code {code})")
         logger.warning("%s; members %s are brought back in a new one", detail.capitalize(), sorted(self._sources))
         failed: list[tuple[int, wire.Failure]] = []
         if blamed is None:
             self._vain += 1
-            if self._vain > self._failures.max_restarts:
-                reason = wire.Failure(
-                    f"{detail} before it did anything, {self._vain} times in a row; "
-                    'a script that uses workers must begin its work under `if __name__ == "__main__":`'
-                )
+            if self._vain > _MOST_VAIN:
+                reason = wire.Failure(f"{detail} before it did anything, {self._vain} times in a row{hint}")
                 failed += [(member, reason) for member in self.open]
                 self.open = {}
         elif hung or not self._failures.may_restart(blamed):

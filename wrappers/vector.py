@@ -27,7 +27,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
@@ -200,12 +200,11 @@ class TextVectorEnv:
                 f"{self.max_restarts} times; the last is {self._failures.verdict(self.num_envs - 1)}; mend it and make "
                 "a new vector"
             )
-        for index in requests:
-            self._active[index] = False
-            self._final_infos.pop(index, None)
-        answers = self._backend.reset({i: start for i, start in requests.items() if not self._failures.retired(i)})
+        asked = {index: start for index, start in requests.items() if not self._failures.retired(index)}
+        answers = self._ask(self._backend.reset, asked)
         results = {}
         for index in requests:
+            self._final_infos.pop(index, None)
             answer = answers.get(index)
             if isinstance(answer, ResetResult):
                 self._active[index] = True
@@ -234,13 +233,7 @@ class TextVectorEnv:
                 self._refuse(actions)
         if self._closed:
             self._refuse(actions)
-        try:
-            answers = self._backend.step(actions)
-        except BaseException:
-            # What was done is unknown, so the episodes cannot go on.
-            for index in actions:
-                active[index] = False
-            raise
+        answers = self._ask(self._backend.step, actions)
         results = {}
         for index in actions:
             answer = answers[index]
@@ -271,6 +264,18 @@ class TextVectorEnv:
     def __repr__(self) -> str:
         where = f"workers={self.workers}" if self.workers else "in this process"
         return f"<TextVectorEnv of {self.num_envs}, {len(self.active)} active, {where}>"
+
+    def _ask(self, what: Callable[[Mapping[int, Any]], dict[int, Any]], of: Mapping[int, Any]) -> dict[int, Any]:
+        try:
+            return what(of)
+        except InputError:
+            # Refused before anything was done; an environment's own errors are among the answers.
+            raise
+        except BaseException:
+            # What was done is unknown, so the episodes cannot go on.
+            for index in of:
+                self._active[index] = False
+            raise
 
     def _fail(self, index: int, failure: Failure | None) -> dict[str, Any]:
         """The last info of a member that failed now, or that is retired and was not asked (``None``)."""
