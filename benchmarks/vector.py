@@ -60,7 +60,8 @@ def cost(call: Callable[[], object], rounds: int) -> NDArray[np.float64]:
         for _ in range(rounds):
             call()
         trials.append((time.process_time() - cpu, time.perf_counter() - wall))
-    return np.min(np.array(trials), axis=0) * 1e6 / rounds
+    best: NDArray[np.float64] = np.min(np.array(trials), axis=0) * 1e6 / rounds
+    return best
 
 
 def recovery() -> None:
