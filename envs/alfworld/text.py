@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from triage_gym.domains import alfworld as domain_text
 from triage_gym.errors import InputError, UnsupportedGame
 
-NOTHING_HAPPENS: Final = "Nothing happens."
+NOTHING_HAPPENS: Final = domain_text.NOTHING_HAPPENS
+"""The answer to a command that is not admissible; no grammar has a say in it."""
 MAX_CHARACTERS: Final = 500_000
 
 _OTHER_BACKEND: Final = 'use backend="textworld", which plays any grammar'
