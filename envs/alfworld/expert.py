@@ -54,24 +54,27 @@ class Expert:
         """Commands of a shortest plan from where ``engine`` stands; empty when it has won.
 
         Raises:
-            UnsupportedGame: If the goal is none of the six task types', or cannot be reached any more.
+            UnsupportedGame: If the goal is none of the six task types' (from every method), or is out of reach.
         """
-        plan = self._plan(engine)
+        plan = self.plan(engine)
         if plan is None:
-            raise UnsupportedGame(f"Expected a goal that can be reached from here, got none in {engine.game.task_id!r}")
+            raise UnsupportedGame(
+                f"Expected a game that can still be won, got {engine.game.task_id!r} where the goal is out of reach"
+            )
         return plan
 
     def distance(self, engine: FastEngine) -> int | None:
         """Number of commands of a shortest plan; 0 when won, None when the goal cannot be reached any more."""
-        plan = self._plan(engine)
+        plan = self.plan(engine)
         return None if plan is None else len(plan)
 
     def next_command(self, engine: FastEngine) -> str | None:
         """First command of a shortest plan; None when won, or when the goal cannot be reached any more."""
-        plan = self._plan(engine)
+        plan = self.plan(engine)
         return plan[0] if plan else None
 
-    def _plan(self, engine: FastEngine) -> list[str] | None:
+    def plan(self, engine: FastEngine) -> list[str] | None:
+        """Like :meth:`solve`, but None when the goal cannot be reached any more."""
         if engine.won:
             return []
         best: Chain | None = None

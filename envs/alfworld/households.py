@@ -28,6 +28,10 @@ COUNT_OF_MISSING: Final = {"StoveBurner": 4, "HandTowelHolder": 2, "Shelf": 2}
 """How many receptacles of a type without known poses a household gets; one of any other type."""
 COUNT_OF_FIXED: Final = {"StoveKnob": 4, "Chair": 2, "Window": 2}
 """How many of an object type that nothing holds; one of any other type."""
+INSTANCES: Final = (0.40, 0.30, 0.30)
+"""Share of the object types of real households that have one, two and three instances."""
+ASKED_INSTANCES: Final = (0.40, 0.28, 0.26, 0.06)
+"""The same for the type that the task asks for, up to four; where it asks for two, only counts from two on."""
 CAPACITY: Final = {
     "CoffeeMachine": 1,
     "HandTowelHolder": 1,
@@ -151,15 +155,15 @@ def _receptacles(plan: Layout, dice: Dice) -> list[Receptacle]:
 
 def _instances(plan: Layout, task: Task, dice: Dice) -> list[str]:
     """Types of the objects to place, one entry an instance: the task's own first, others in random order."""
-    two = task.task_type == "pick_two_obj_and_place"
+    least = 2 if task.task_type == "pick_two_obj_and_place" else 1
     first = [task.lamp] * dice.between(1, 2) if task.lamp else []
-    first += [task.object] * dice.between(2 if two else 1, 4)
+    first += [task.object] * dice.weighted(range(least, 5), ASKED_INSTANCES[least - 1 :])
     rest: list[str] = []
     for kind in plan.objects:
         if kind in (task.object, task.lamp):
             continue
         if kind in layouts.pickupable_kinds():
-            rest += [kind] * dice.between(1, 3)
+            rest += [kind] * dice.weighted(range(1, 4), INSTANCES)
         else:
             rest += [kind] * COUNT_OF_FIXED.get(kind, 1)
     return first + dice.shuffled(rest)
@@ -232,5 +236,7 @@ def _jitter(position: tuple[float, float, float], reach: float, dice: Dice) -> t
 
 
 def _name(kind: str, position: tuple[float, float, float]) -> str:
-    """ALFRED's object id: the type and three coordinates of the form ``+00.65``."""
-    return "|".join([kind, *(f"{round(c, 2) + 0.0:+06.2f}" for c in position)])
+    """ALFRED's object id: the type and three coordinates of the form ``+00.65``; basins go by what they are part of."""
+    whole = kind.removesuffix("Basin")
+    coordinates = (f"{round(c, 2) + 0.0:+06.2f}" for c in position)
+    return "|".join([whole, *coordinates] if whole == kind else [whole, *coordinates, kind])

@@ -20,12 +20,13 @@ import numpy as np
 from triage_gym.envs.alfworld import games as game_files
 from triage_gym.envs.alfworld import generator
 from triage_gym.envs.alfworld.games import SPLITS, TASK_TYPES, Game
+from triage_gym.envs.alfworld.world import World, world_of
 from triage_gym.errors import InputError
 
 UNBOUNDED: Final = 2**31
 """How many seeds a generated pool without ``num_games`` draws from."""
-CACHED_GAMES: Final = 256
-"""Generated games that a process keeps; each holds about 0.1 MB of text."""
+CACHED_GAMES: Final = 1024
+"""Generated games that a process keeps, parsed: 0.1 to 0.15 MB each."""
 _UNSOLVABLE: Final = re.compile(rb'"solvable"\s*:\s*false')
 
 GamesArgument = str | os.PathLike[str] | Sequence[Game | Mapping[str, Any]]
@@ -136,15 +137,17 @@ class GeneratedPool:
                 f"Expected one of the {self._size} games of {self.split} with the task types {self.task_types}, "
                 f"got {task_id!r}"
             )
-        return _generated(task_id)
+        return _generated(task_id)[0]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GeneratedPool:
         return self
 
 
 @lru_cache(maxsize=CACHED_GAMES)
-def _generated(task_id: str) -> Game:
-    return generator.from_task_id(task_id)
+def _generated(task_id: str) -> tuple[Game, World]:
+    """A game with its parsed world, which is shared by every engine for as long as someone holds it."""
+    game = generator.from_task_id(task_id)
+    return game, world_of(game)
 
 
 class FilePool:

@@ -280,6 +280,6 @@ def _episode(
         expert.observe(command, answer)
         turns.append(Turn(observation, admissible, command, by_expert, answer))
         observation = answer
-    if not info["success"]:
+    if not info.get("success", False):
         return None
     return Demonstration(str(start["task_id"]), str(start["task"]), str(start["task_type"]), tuple(turns))
