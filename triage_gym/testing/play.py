@@ -1,0 +1,81 @@
+"""Playing any environment with chosen actions, for checks: the same choice every time, admissible where that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils.passive_env_checker import data_shares_objects
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one call of reset or step gave back; action, reward and flags are None for a reset."""
+
+    action: Any
+    observation: Any
+    reward: float | None
+    terminated: bool | None
+    truncated: bool | None
+    info: dict[str, Any]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the episode ended with this answer."""
+        return bool(self.terminated or self.truncated)
+
+
+def choose(env: gym.Env[Any, Any], info: dict[str, Any], rng: np.random.Generator) -> Any:
+    """An action: under the mask, out of the admissible commands, or from the space, in this order of preference."""
+    if "action_mask" in info:
+        return np.int64(rng.choice(np.flatnonzero(info["action_mask"])))
+    commands = info.get("admissible_commands")
+    if commands:
+        return commands[int(rng.integers(len(commands)))]
+    space = env.action_space
+    space.seed(int(rng.integers(2**31)))
+    return space.sample()
+
+
+def begin(env: gym.Env[Any, Any], **arguments: Any) -> Answer:
+    """``env.reset`` as an :class:`Answer`."""
+    observation, info = env.reset(**arguments)
+    return Answer(None, observation, None, None, None, info)
+
+
+def act(env: gym.Env[Any, Any], action: Any) -> Answer:
+    """``env.step`` as an :class:`Answer`."""
+    observation, reward, terminated, truncated, info = env.step(action)
+    return Answer(action, observation, float(reward), bool(terminated), bool(truncated), info)
+
+
+def walk(env: gym.Env[Any, Any], answer: Answer, rng: np.random.Generator, most: int = 100) -> Iterator[Answer]:
+    """The answers to chosen actions from the point of ``answer`` on, until the end or ``most`` turns."""
+    for _ in range(most):
+        if answer.ended:
+            return
+        answer = act(env, choose(env, answer.info, rng))
+        yield answer
+
+
+def episode(env: gym.Env[Any, Any], seed: int, most: int = 100) -> list[Answer]:
+    """All answers of one seeded episode with chosen actions."""
+    first = begin(env, seed=seed)
+    return [first, *walk(env, first, np.random.default_rng(seed), most)]
+
+
+def facts(answers: list[Answer]) -> list[Any]:
+    """What the environment said, as plain containers that can be compared."""
+    return [(a.observation, a.reward, a.terminated, a.truncated, a.info) for a in answers]
+
+
+def shares_containers(a: Any, b: Any) -> bool:
+    """Whether two answers share an object that someone could write to. Sees lists too, which Gymnasium's check does not."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a is b or any(shares_containers(a[key], b[key]) for key in a.keys() & b.keys())
+    if isinstance(a, list) and isinstance(b, list):
+        return a is b or any(shares_containers(x, y) for x, y in zip(a, b, strict=False))
+    return data_shares_objects(a, b)
