@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from triage_gym.spaces import UnicodeText
+from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
 
 
 class EchoEnv(gymnasium.Env[str, str]):
@@ -131,3 +132,11 @@ def not_an_env() -> object:
 
 def echo() -> EchoEnv:
     return EchoEnv()
+
+
+def household() -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("triage_gym:triage/ALFWorld-v0", max_episode_steps=12)
+
+
+def household_stack() -> gymnasium.Env[Any, Any]:
+    return SegmentCreditWrapper(RoleJudgeWrapper(PivotRetryWrapper(household())))
