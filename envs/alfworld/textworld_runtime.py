@@ -128,18 +128,15 @@ def _translate(game: Game) -> Translation:
         try:
             logic = pddl_logic.GameLogic(domain=game.pddl_domain, grammar=game.grammar)
             task, sas = fast_downward.pddl2sas(game.pddl_domain, game.pddl_problem)
-        except KeyError as error:
-            raise UnsupportedGame(
-                f"Expected a goal of {game.task_id!r} that can be reached, the planner found none ({error}): "
-                "no engine plays this game"
-            ) from error
+            _enter_types(logic, task)
+            types = {o.name: o.type_name for o in task.objects}
+            facts = list(_start_facts(task, types))
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"Expected a game that the real engine reads, {game.task_id!r} it does not: {error}"
+                f"Expected a game that the real engine reads, {game.task_id!r} it does not: "
+                f"{type(error).__name__}: {str(error)[:300]}"
             ) from error
-    _enter_types(logic, task)
-    types = {o.name: o.type_name for o in task.objects}
-    facts = [*_start_facts(task, types), *_planner_facts(sas.encode(), types)]
+    facts += _planner_facts(game.task_id, sas.encode(), types)
     return Translation(
         sas=sas.encode(),
         digest=hashlib.sha256(sas.encode()).hexdigest()[:16],
@@ -176,7 +173,7 @@ def _start_facts(task: Any, types: dict[str, str]) -> Iterator[Any]:
             yield textworld_logic.Proposition(name, [textworld_logic.Variable(x, types[x]) for x in arguments])
 
 
-def _planner_facts(sas: bytes, types: dict[str, str]) -> Iterator[Any]:
+def _planner_facts(task_id: str, sas: bytes, types: dict[str, str]) -> list[Any]:
     """What the planner holds true at the start."""
     atom_type = load("textworld.envs.pddl.logic").Atom
     library = borrow_library()
@@ -185,9 +182,14 @@ def _planner_facts(sas: bytes, types: dict[str, str]) -> Iterator[Any]:
         atoms = (atom_type * library.get_state_size())()
         library.get_state(atoms)
         facts = [atom.get_fact(types) for atom in atoms]
+    except KeyError as error:
+        # An unreachable goal makes the translator write a dummy task, whose atoms are about "val1".
+        raise UnsupportedGame(
+            f"Expected a goal that can be reached, got one of {task_id!r} that never can: no engine plays this game"
+        ) from error
     finally:
         return_library(library)
-    return iter([fact for fact in facts if not fact.is_negation])
+    return [fact for fact in facts if not fact.is_negation]
 
 
 def _named_infos(facts: list[Any]) -> dict[str, Any]:
