@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 import gymnasium
+import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
@@ -284,17 +285,27 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
         """
         if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION or not state.keys() >= _STATE_KEYS:
             raise StateError(f"Expected a state of version {STATE_VERSION} from get_state, got {str(state)[:80]}")
+        rng = _checked_generator(state["np_random"])
         engine = self._engine
         if engine is None or engine.game.fingerprint != state["fingerprint"] or self.playing != state["backend"]:
-            engine = self._enter(state)
+            engine = self._engine_for(state)
         engine.set_state(state["engine"])
+        if engine is not self._engine:
+            self._release()
+            self._engine = engine
         self._commands = [str(c) for c in state["commands"]]
         self._text = str(state["text"])
         self._done = bool(state["done"])
-        self._restore_generator(state["np_random"], state["np_random_seed"])
+        if rng is None:
+            self._np_random = None
+        elif self._np_random is None:
+            self._np_random = rng
+        else:  # in place, so that whoever else holds the generator keeps the one that is used
+            self._np_random.bit_generator.state = rng.bit_generator.state
+        self._np_random_seed = state["np_random_seed"]
 
-    def _enter(self, state: Mapping[str, Any]) -> Engine:
-        """An engine for the game of ``state``."""
+    def _engine_for(self, state: Mapping[str, Any]) -> Engine:
+        """A new engine for the game of ``state``."""
         try:
             game = self.pool.get(state["task_id"])
         except InputError as error:
@@ -304,21 +315,7 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
                 f"Expected {game.task_id!r} to be the game {state['fingerprint']}, got {game.fingerprint}: "
                 "its file, or the version that generated it, is another"
             )
-        self._release()
-        self._engine = FastEngine(game) if state["backend"] == "fast" else _real_engine(game)
-        return self._engine
-
-    def _restore_generator(self, rng: Any, seed: Any) -> None:
-        if rng is None:
-            self._np_random = None
-        else:
-            if self._np_random is None:
-                self._np_random, _ = seeding.np_random(0)
-            try:
-                self._np_random.bit_generator.state = rng
-            except (TypeError, ValueError, KeyError) as error:
-                raise StateError(f"Expected the state of a PCG64 generator as np_random, got {rng!r}") from error
-        self._np_random_seed = seed
+        return FastEngine(game) if state["backend"] == "fast" else _real_engine(game)
 
     def _running(self) -> Engine:
         if self._engine is None:
@@ -359,6 +356,18 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
         self._engine = None
         if saved["state"] is not None:
             self.set_state(saved["state"])
+
+
+def _checked_generator(state: Any) -> np.random.Generator | None:
+    """A generator in the recorded state; None for None."""
+    if state is None:
+        return None
+    rng, _ = seeding.np_random(0)
+    try:
+        rng.bit_generator.state = state
+    except (TypeError, ValueError, KeyError) as error:
+        raise StateError(f"Expected the state of a PCG64 generator as np_random, got {str(state)[:80]}") from error
+    return rng
 
 
 def _any_engine(game: Game) -> Engine:

@@ -88,4 +88,5 @@ def rate(kind: str, receptacle: str) -> float:
     """Chance, in (0, 1), that an object of type ``kind`` lies in type ``receptacle`` where the household has one."""
     placed, chances = load_counts().get(kind, {}).get(receptacle, (0, 0))
     base = max(pooled_rate(receptacle), 0.01)
-    return (placed + PSEUDO_CHANCES * base) / (chances + PSEUDO_CHANCES)
+    # A pan that lies across two burners was counted on both.
+    return min((placed + PSEUDO_CHANCES * base) / (chances + PSEUDO_CHANCES), 0.99)
