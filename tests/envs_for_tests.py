@@ -7,12 +7,15 @@ a noise from the environment's generator and shows it, so that a restored point 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import EzPickle
 
 from triage_gym.errors import StateError
+from triage_gym.protocols import Window
+from triage_gym.records import Role, RoleLabel
 from triage_gym.spaces import UnicodeText
 
 COMMANDS = ("go left", "go right", "look", "wait")
@@ -184,3 +187,19 @@ def register_envs() -> None:
         name = f"test/{cls.__name__}-v0"
         if name not in gym.registry:
             gym.register(name, f"envs_for_tests:{cls.__name__}", max_episode_steps=12)
+
+
+class LeftIsRegression:
+    """A judge of corridors: R for going left, D for going right, E for looking, N for the rest."""
+
+    def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
+        roles: dict[str, tuple[Role, str]] = {
+            "go left": ("R", "further from the exit"),
+            "go right": ("D", "nearer to the exit"),
+            "look": ("E", "a look"),
+        }
+        labels = []
+        for window in windows:
+            role, why = roles.get(window.action, ("N", "nothing"))
+            labels.append(RoleLabel(window.step, role, why=why, source="left"))
+        return labels

@@ -265,14 +265,13 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return given
 
     def _distance(self) -> Any:
-        try:
-            expert_distance = self.env.get_wrapper_attr("expert_distance")
-        except AttributeError as error:
+        name = "expert_distance"
+        ask = self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
+        if not callable(ask):
             raise InputError(
-                f"The reflector needs the environment's expert_distance(), which {self.env.unwrapped} does not have; "
-                "choose another reflector"
-            ) from error
-        return expert_distance()
+                f"Expected an environment with {name}() for this reflector, got {self.env.unwrapped}; choose another one"
+            )
+        return ask()
 
     def _record(self) -> EpisodeRecord:
         """The failed attempt, for the reflector."""

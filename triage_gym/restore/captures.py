@@ -59,6 +59,9 @@ def why_not_native(env: gym.Env[Any, Any]) -> str:
 def why_not_copy(env: gym.Env[Any, Any]) -> str:
     """Why the stack must not be copied; empty when it may be tried."""
     for layer in layers(env):
+        kind = type(layer)
+        if hasattr(layer, "__deepcopy__") or kind.__reduce_ex__ is not object.__reduce_ex__:
+            return f"{kind.__qualname__} decides itself how it is copied"
         held = [type(x).__qualname__ for x in (layer, *vars(layer).values()) if isinstance(x, EzPickle)]
         if held:
             return f"{held[0]} is an EzPickle, whose copies lose their state"
@@ -92,7 +95,10 @@ class NativeCapture:
 
 
 class CopyCapture:
-    """Deep copies of what each layer holds, made with one memo, so that what layers share stays shared."""
+    """Deep copies of what each layer holds, made with one memo, so that what layers share stays shared.
+
+    A layer with a ``__getstate__`` and ``__setstate__`` of its own says itself what it holds.
+    """
 
     name: RestoreStrategy = "copy"
 
@@ -109,6 +115,9 @@ class CopyCapture:
         contents, rng = payload
         for layer, own in zip(self._layers, deepcopy(contents, self._memo()), strict=True):
             held = vars(layer)
+            if _says_itself(layer):
+                layer.__setstate__(own)  # type: ignore[attr-defined]
+                continue
             if episode_attributes(layer) is None:
                 for name in [name for name in held if name not in _KEPT and name not in own]:
                     del held[name]
@@ -120,8 +129,10 @@ class CopyCapture:
         return True
 
     @staticmethod
-    def _contents(layer: gym.Env[Any, Any]) -> dict[str, Any]:
+    def _contents(layer: gym.Env[Any, Any]) -> Any:
         names = episode_attributes(layer)
+        if _says_itself(layer):
+            return layer.__getstate__()
         held = vars(layer)
         if names is None:
             return {name: value for name, value in held.items() if name not in _KEPT}
@@ -134,3 +145,7 @@ class CopyCapture:
             kept += [layer.spec, vars(layer).get("action_space"), vars(layer).get("_action_space")]
         kept.append(self._env.unwrapped._np_random)
         return {id(x): x for x in kept if x is not None}
+
+
+def _says_itself(layer: gym.Env[Any, Any]) -> bool:
+    return type(layer).__getstate__ is not object.__getstate__ and hasattr(layer, "__setstate__")
