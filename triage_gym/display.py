@@ -62,18 +62,20 @@ def styled(text: object, style: str = "") -> Text:
     return Text(sanitize(text), style=style)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns of sanitised text: the first to the left, the others to the right, two spaces between.
+def table(head: Sequence[str], rows: Sequence[Sequence[object]], align: str = "") -> str:
+    """Columns of sanitised text, two spaces between.
 
     Args:
         head: A title for each column.
         rows: Cells, as many a row as there are titles.
+        align: ``l`` or ``r`` for each column; the first to the left and the others to the right by default.
     """
+    sides = align or "l" + "r" * (len(head) - 1)
     cells = [[sanitize_line(c) for c in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
 
     def line(row: Sequence[str]) -> str:
-        rest = (c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))
-        return "  ".join([row[0].ljust(widths[0]), *rest]).rstrip()
+        columns = zip(row, widths, sides, strict=True)
+        return "  ".join(c.ljust(w) if side == "l" else c.rjust(w) for c, w, side in columns).rstrip()
 
     return "\n".join([line(cells[0]), "  ".join("-" * w for w in widths), *map(line, cells[1:])])

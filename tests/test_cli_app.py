@@ -1,0 +1,278 @@
+"""The command line: what it parses, what it refuses and how, and that help costs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triage_gym.cli import parsing
+from triage_gym.cli.app import parse, run
+from triage_gym.cli.train import Train
+from triage_gym.errors import InputError
+from triage_gym.trainers.config import TrainConfig
+
+COMMANDS = (
+    [],
+    ["train"],
+    ["pretrain"],
+    ["eval"],
+    ["play"],
+    ["report"],
+    ["envs"],
+    ["envs", "list"],
+    ["envs", "show"],
+)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    for name, text in {
+        "broken.json": "{",
+        "list.json": "[1]",
+        "nan.toml": "lr = nan",
+        "typo.toml": "lmit = 30",
+        "wrong.json": '{"limit": "thirty"}',
+        "credits.json": '{"credits": "grpo"}',
+        "broken.toml": "limit = ",
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "config.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "weights.pt").write_bytes(b"\x80\x04.")
+
+
+def status(arguments: list[str]) -> int:
+    try:
+        return run(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+BAD: list[tuple[list[str], int, str]] = [
+    ([], 2, "Missing subcommand"),
+    (["trian"], 2, "Available subcommands"),
+    (["train", "--lmit", "3"], 2, "Perhaps you meant"),
+    (["train", "--credt", "grpo"], 2, "--credit"),
+    (["train", "--limit", "many"], 2, "--limit"),
+    (["train", "--limit"], 2, "--limit"),
+    (["train", "--policy", "transformer"], 2, "--policy"),
+    (["train", "--env-kwargs", "backend"], 2, "KEY=VALUE"),
+    (["train", "--seeds", "0", "one"], 2, "--seeds"),
+    (["train", "--limit", "0"], 1, "`limit` to be an integer of at least 1"),
+    (["train", "--lr", "nan"], 1, "`lr` to be a finite number"),
+    (["train", "--group-size", "1"], 1, "nothing to compare with"),
+    (["train", "--credit", "grop"], 1, "did you mean 'grpo'"),
+    (["train", "--credits", "grpo", "grpo"], 1, "each of --credits once"),
+    (["train", "--seeds", "1", "1"], 1, "each of --seeds once"),
+    (["train", "--judge", "oracel", "--dry-run"], 1, "judges"),
+    (["train", "--workers", "0"], 1, "--workers"),
+    (["train", "--credits", "grpo", "triage", "--start", "empty"], 1, "--start with a single run"),
+    (["train", "--config", "nowhere.toml"], 1, "nowhere.toml"),
+    (["train", "--config", "broken.json"], 1, "broken.json to be JSON"),
+    (["train", "--config", "broken.toml"], 1, "broken.toml to be TOML"),
+    (["train", "--config", "list.json"], 1, "settings by name"),
+    (["train", "--config", "nan.toml"], 1, "`lr`"),
+    (["train", "--config", "typo.toml"], 1, "did you mean limit"),
+    (["train", "--config", "wrong.json"], 1, "`limit`"),
+    (["train", "--config", "credits.json"], 1, "`credits` to be a list"),
+    (["train", "--config", "binary.json"], 1, "binary.json"),
+    (["train", "--config", "empty"], 1, "empty"),
+    (["train", "--run-dir", "begun"], 1, "add --resume"),
+    (["train", "--resume", "--run-dir", "empty"], 1, "found none"),
+    (["train", "--resume"], 1, "found none"),
+    (["pretrain", "--run-dir", "begun"], 1, "another --run-dir"),
+    (["report"], 2, "Missing from triage-gym report"),
+    (["report", "nowhere"], 1, "nowhere"),
+    (["report", "empty"], 1, "triage-gym train --run-dir"),
+    (["report", "begun", "--max-episodes", "-1"], 1, "max_episodes"),
+    (["report", "begun", "--out", "no/such/folder/r.html"], 1, "no/such/folder"),
+    (["envs"], 2, "list"),
+    (["envs", "show", "alfwrold"], 1, "did you mean 'alfworld'"),
+    (["envs", "show", "no.such.module:Env"], 1, "no.such.module"),
+    (["play", "--policy", "checkpoint"], 1, "--checkpoint"),
+    (["play", "--games", "ALFWORLD_DATA"], 1, "is not set"),
+    (["play", "--games", "nowhere"], 1, "nowhere"),
+    (["play", "--games", "empty"], 1, "empty"),
+    (["play", "--episodes", "0"], 1, "--episodes"),
+    (["play", "--split", "test"], 1, "split"),
+    (["play", "--task", "no such game"], 1, "no such game"),
+    (["play", "--env-kwargs", "backend=unity"], 1, "backend"),
+    (["play", "--env", "triage/Nothing-v0"], 1, "Nothing"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), BAD, ids=[" ".join(b[0]) or "nothing" for b in BAD])
+def test_bad_input_is_one_clear_error(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(arguments) == code
+    out, err = capsys.readouterr()
+    shown = " ".join((out + err).replace("│", " ").split())
+    assert said in shown
+    assert "Traceback" not in shown
+    if code == 1:
+        assert err.startswith("error: ")
+        assert out == ""
+    assert not Path("runs").exists()
+
+
+def test_debug_shows_where_it_went_wrong() -> None:
+    with pytest.raises(InputError, match="add --resume"):
+        run(["train", "--run-dir", "begun", "--debug"])
+
+
+def test_a_fault_of_ours_is_not_a_traceback_either(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: Train) -> int:
+        raise KeyError("\x1b[31mred")
+
+    monkeypatch.setattr(Train, "run", fail)
+    assert status(["train"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: unexpected KeyError: '\\x1b[31mred'")
+    assert "--debug" in err
+
+
+def test_ctrl_c_and_the_systems_errors_have_their_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(self: Train) -> int:
+        raise KeyboardInterrupt
+
+    def full(self: Train) -> int:
+        raise OSError(28, "No space left on device", "runs/x")
+
+    monkeypatch.setattr(Train, "run", stop)
+    assert status(["train"]) == 130
+    monkeypatch.setattr(Train, "run", full)
+    assert status(["train"]) == 1
+    assert "error: No space left on device: runs/x" in capsys.readouterr().err
+
+
+def test_a_trainer_that_was_asked_to_stop_keeps_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(self: Train) -> int:
+        raise SystemExit(143)
+
+    monkeypatch.setattr(Train, "run", leave)
+    assert status(["train"]) == 143
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(c) or "top")
+def test_help_imports_neither_torch_nor_a_room(command: list[str]) -> None:
+    script = """
+import sys
+from triage_gym.cli.app import run
+try:
+    run(sys.argv[1:])
+except SystemExit as stop:
+    code = stop.code
+rooms = [m for m in sys.modules if m.startswith(("triage_gym.envs", "triage_gym.wrappers", "triage_gym.trainers."))]
+heavy = [m for m in ("torch", "safetensors", "scipy", "matplotlib", "alfworld", "textworld") if m in sys.modules]
+print("\\n", code, sorted(set(rooms) - {"triage_gym.trainers.config"}), heavy)
+"""
+    environment = {**os.environ, "COLUMNS": "100", "PYTHONUTF8": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command, "--help"], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.splitlines()[-1] == " 0 [] []"
+    assert "usage: triage-gym" in done.stdout
+    assert done.stderr == ""
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("triage-gym 0.")
+
+
+# ---- settings ----
+
+
+def test_flags_go_before_the_file_and_the_file_before_the_defaults() -> None:
+    Path("run.toml").write_text('limit = 50\nlam = 0.4\ncredits = ["grpo", "triage"]\n[env_kwargs]\nbackend = "fast"\n')
+    command = parse(["train", "--config", "run.toml", "--limit", "40", "--seeds", "3", "4"])
+    assert command.training.checked() == TrainConfig(limit=40, lam=0.4, env_kwargs={"backend": "fast"})
+    assert command.credits == ("grpo", "triage")
+    assert command.seeds == (3, 4)
+    assert parse(["train"]).training.checked() == TrainConfig()
+
+
+def test_every_field_of_the_training_config_is_a_flag() -> None:
+    changed = {
+        "--lr": "0.002",
+        "--eval-at": "100 200",
+        "--task-types": "pick_and_place_simple",
+        "--env-kwargs": "a=1 b=2.5 c=true d=text e=x=y",
+        "--demos": "7",
+        "--split": "valid_seen",
+    }
+    config = parse(["train", *(w for k, v in changed.items() for w in (k, *v.split()))]).training
+    assert config.lr == 0.002
+    assert config.eval_at == (100, 200)
+    assert config.task_types == ("pick_and_place_simple",)
+    assert config.env_kwargs == {"a": 1, "b": 2.5, "c": True, "d": "text", "e": "x=y"}
+    assert (config.demos, config.split) == (7, "valid_seen")
+
+
+@pytest.mark.parametrize("extra", [[], ["--credits", "grpo", "triage", "--seeds", "5", "6"]])
+def test_printed_settings_are_a_config_file(extra: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["train", "--limit", "33", "--credit", "grpo", "--print-config", *extra]
+    assert run(arguments) == 0
+    first = capsys.readouterr().out
+    Path("again.json").write_text(first)
+    assert run(["train", "--config", "again.json", "--print-config"]) == 0
+    assert capsys.readouterr().out == first
+    assert json.loads(first)["limit"] == 33
+
+
+def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "--credits", "grpo", "triage", "--seeds", "0", "1", "--dry-run"]) == 0
+    assert "4 runs of 100000 turns into runs/comparison" in capsys.readouterr().out
+    assert not Path("runs").exists()
+
+
+def test_resume_takes_the_settings_of_the_run_and_the_latest_run_by_itself() -> None:
+    for name, limit, when in (("old", 20, 1), ("new", 21, 2)):
+        path = Path("runs") / name
+        path.mkdir(parents=True)
+        (path / "config.json").write_text(json.dumps(TrainConfig(limit=limit).to_json()))
+        os.utime(path / "config.json", (when, when))
+    assert parse(["train", "--resume"]).training.limit == 21
+    assert parse(["train", "--resume", "--run-dir", "runs/old"]).training.limit == 20
+    assert parse(["train", "--resume", "--run_dir=runs/old"]).training.limit == 20
+
+
+def test_resume_reads_a_comparison() -> None:
+    Path("c").mkdir()
+    data = {"config": {"limit": 22}, "credits": ["grpo", "triage"], "seeds": [1, 2], "baseline": "grpo"}
+    Path("c/comparison.json").write_text(json.dumps(data))
+    command = parse(["train", "--resume", "--run-dir", "c"])
+    assert (command.training.limit, command.credits, command.seeds, command.baseline) == (
+        22,
+        ("grpo", "triage"),
+        (1, 2),
+        "grpo",
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "value"),
+    [
+        (["--config", "a"], "a"),
+        (["--config=a=b"], "a=b"),
+        (["--config", "a", "--config", "b"], "b"),
+        (["--config"], None),
+        (["x"], None),
+    ],
+)
+def test_options_are_found_before_parsing(argv: list[str], value: str | None) -> None:
+    assert parsing.option(argv, "config") == value

@@ -1,0 +1,113 @@
+"""Playing in the terminal: by hand through standard input, by every policy, on generated and on real games."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from triage_gym import registry
+from triage_gym.cli.app import run
+from triage_gym.spaces import UnicodeText
+
+pytest.importorskip("alfworld")
+DATA = Path(__file__).parent.parent.parent / "shared" / "data" / "alfworld"
+
+
+def play(*arguments: str) -> int:
+    return run(["play", *arguments])
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+def test_by_hand_through_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(monkeypatch, "1\n?\n\nfly to the moon\n")
+    assert play("--seed", "3") == 0
+    out = capsys.readouterr().out
+    assert "Your task is to: " in out
+    first = out.split("[1] ")[1].split("  [2]")[0]
+    assert f"> {first}\n" in out
+    assert "> fly to the moon\nNothing happens." in out
+    assert out.rstrip().endswith("left after 2 turns")
+    assert out.count("[1] ") == 4
+
+
+@pytest.mark.parametrize("policy", ["expert", "searching"])
+def test_experts_win(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert play("--policy", policy, "--episodes", "3", "--split", "valid_unseen", "--roles") == 0
+    out = capsys.readouterr().out
+    assert out.rstrip().endswith("3 of 3 episodes won")
+    assert out.count("turn  role  command") == 3
+    assert "puts " in out or "lamp" in out
+
+
+def test_chance_repeats_with_its_seed_and_ends_at_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = []
+    for _ in range(2):
+        assert play("--policy", "random", "--seed", "5", "--limit", "4") == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert "not won after 4 turns" in outputs[0]
+
+
+def test_a_task_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert play("--policy", "expert", "--task", "train/pick_heat_then_place_in_recep/17") == 0
+    first = capsys.readouterr().out
+    assert re.search("Your task is to: (put a hot|heat some) ", first)
+    assert play("--policy", "expert", "--task", "train/pick_heat_then_place_in_recep/17", "--seed", "9") == 0
+    assert capsys.readouterr().out == first
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no real games beside the checkout")
+def test_real_games_by_path_and_by_variable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ALFWORLD_DATA", str(DATA))
+    assert play("--policy", "expert", "--games", "ALFWORLD_DATA", "--split", "valid_unseen") == 0
+    by_variable = capsys.readouterr().out
+    assert play("--policy", "expert", "--games", str(DATA), "--split", "valid_unseen") == 0
+    assert capsys.readouterr().out == by_variable
+    assert "You arrive at loc " in by_variable
+    assert "\nwon after " in by_variable
+
+
+class Hostile(gym.Env[str, str]):
+    """Says what must not reach a terminal."""
+
+    observation_space = UnicodeText()
+    action_space = UnicodeText()
+    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own form
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return "\x1b]52;c;ZXZpbA==\x07[/oops]", {"admissible_commands": ["\x1b[2Jgo", "b"], "task": "\x9b31m"}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "\u202egnp.exe\ud800", 0.0, True, False, {"admissible_commands": [], "success": False, "score": 0.0}
+
+
+def test_nothing_from_an_environment_reaches_the_terminal_raw(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(registry._registered["envs"], "hostile", Hostile)
+    typed(monkeypatch, "1\n")
+    assert play("--env", "hostile", "--roles") == 0
+    out = capsys.readouterr().out
+    assert not set("\x1b\x07\x9b\u202e\ud800") & set(out)
+    assert "\\x1b]52;" in out
+    assert "[/oops]" in out
+    assert "> \\x1b[2Jgo" in out
+
+
+def test_an_environment_without_an_expert_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(registry._registered["envs"], "hostile", Hostile)
+    assert play("--env", "hostile", "--policy", "expert") == 1
+    assert "an environment with an expert, got Hostile" in capsys.readouterr().err

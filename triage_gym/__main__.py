@@ -1,0 +1,25 @@
+"""``triage-gym`` and ``python -m triage_gym``: the command line.
+
+With :mod:`triage_gym.cli` this is the roof of the house: the only part of the core that reaches the environments, the
+wrappers and the trainer, and only inside functions, so that ``--help`` imports none of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command and exit with its status.
+
+    Args:
+        argv: Arguments without the program's name; those of the process by default.
+    """
+    from triage_gym.cli.app import run
+
+    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Parses a command line, runs the command, and turns errors into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tyro
+
+from triage_gym.cli import parsing
+from triage_gym.cli.envs import Envs
+from triage_gym.cli.evaluate import Eval
+from triage_gym.cli.play import Play
+from triage_gym.cli.pretrain import Pretrain
+from triage_gym.cli.report import Report
+from triage_gym.cli.train import Train
+from triage_gym.display import sanitize
+from triage_gym.errors import TriageGymError
+
+DESCRIPTION = (
+    "Role-typed credit (TRIAGE) and pivotal retry (PivoARL) for agents in text environments. "
+    "Every command has --help; --debug shows the traceback of an error."
+)
+
+
+def parse(argv: Sequence[str]) -> Any:
+    """The command of a command line.
+
+    Raises:
+        SystemExit: With status 0 after ``--help`` and 2 for a command line that does not parse.
+        InputError: For a config file or a value that cannot be used.
+    """
+    arguments = list(argv)
+    name = arguments[0] if arguments else ""
+    base = parsing.base_config(arguments) if name in ("train", "pretrain") else None
+    train = Train.over(base) if base and name == "train" else Train()
+    pretrain = Pretrain.over(base) if base and name == "pretrain" else Pretrain()
+    subcommand = tyro.conf.subcommand
+    commands = (
+        Annotated[Train, subcommand("train", default=train)]
+        | Annotated[Pretrain, subcommand("pretrain", default=pretrain)]
+        | Annotated[Eval, subcommand("eval")]
+        | Annotated[Play, subcommand("play")]
+        | Annotated[Report, subcommand("report")]
+        | Annotated[Envs, subcommand("envs")]
+    )
+    with parsing.registry():
+        return tyro.cli(
+            commands,
+            prog="triage-gym",
+            description=DESCRIPTION,
+            args=arguments,
+            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
+        )
+
+
+def run(argv: Sequence[str]) -> int:
+    """Parse and run a command line.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        SystemExit: From parsing, and from a trainer that was asked to stop (status 143).
+        Exception: Whatever went wrong, when ``--debug`` is among the arguments.
+    """
+    if list(argv) == ["--version"]:
+        from triage_gym import __version__
+
+        print(f"triage-gym {__version__}")
+        return 0
+    debug = "--debug" in argv
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for module:attr paths of the user's own, behind everything installed
+    try:
+        status: int = parse([a for a in argv if a != "--debug"]).run()
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        print(_message(error), file=sys.stderr)
+        return 1
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, TriageGymError):
+        return f"error: {sanitize(error)}"
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        return f"error: {sanitize(error.strerror)}{sanitize(where)}"
+    return (
+        f"error: unexpected {type(error).__name__}: {sanitize(error)}\n"
+        "This is a fault of triage_gym; run again with --debug for the traceback."
+    )

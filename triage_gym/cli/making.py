@@ -1,0 +1,51 @@
+"""From words of a command line to environments and players."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triage_gym.errors import InputError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+def find_games(path: Path | None) -> str | None:
+    """The path of real game files: as given, with ``ALFWORLD_DATA`` standing for the folder that the variable names.
+
+    Raises:
+        InputError: If there is nothing at the path, or the variable is asked for and not set.
+    """
+    if path is None:
+        return None
+    if str(path) == "ALFWORLD_DATA":
+        value = os.environ.get("ALFWORLD_DATA")
+        if not value:
+            raise InputError("Expected the variable ALFWORLD_DATA to name ALFWorld's data folder, it is not set")
+        path = Path(value)
+    if not path.exists():
+        raise InputError(f"Expected a game file or a folder of games at {path}, found nothing")
+    return str(path)
+
+
+def make_env(name: str, *, limit: int, split: str | None, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    """An environment with a time limit.
+
+    Args:
+        name: A registered name, a Gymnasium id or a ``module:attr`` path.
+        limit: Turns.
+        split: Split of the games; not passed when None.
+        arguments: Further keyword arguments.
+    """
+    import gymnasium.error
+
+    from triage_gym.trainers import tasks
+    from triage_gym.trainers.config import TrainConfig
+
+    try:
+        return tasks.make_env(TrainConfig(env=name, limit=limit, env_kwargs=dict(arguments)), split)
+    except gymnasium.error.UnregisteredEnv as error:
+        raise InputError(f"Expected a registered environment, got {name!r}: {error}") from error

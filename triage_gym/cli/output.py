@@ -1,0 +1,22 @@
+"""What commands print: sanitised text, coloured only where a terminal asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from triage_gym.display import sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Rich's console without its guesses: no markup, no highlighting, no emoji codes."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def say(text: object = "") -> None:
+    """One text on standard output, sanitised."""
+    print(sanitize(text))

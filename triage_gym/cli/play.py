@@ -1,0 +1,141 @@
+"""``triage-gym play``: an episode in the terminal, by a human or by a policy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from triage_gym.cli.output import say
+from triage_gym.display import sanitize_line, table
+from triage_gym.errors import InputError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from triage_gym.cli.players import Player
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Play:
+    """Play episodes in the terminal, yourself or by a policy."""
+
+    policy: Literal["human", "expert", "searching", "random", "checkpoint"] = "human"
+    """Who plays: you; the expert that sees everything; the expert that knows what it has seen; chance; a checkpoint."""
+    checkpoint: Path | None = None
+    """Run directory, checkpoint folder or checkpoint, for ``--policy checkpoint``."""
+    env: str = "alfworld"
+    """A registered name, a Gymnasium id or a module:attr path."""
+    games: Path | None = None
+    """Real ALFWorld games: a game file, a folder, or the word ALFWORLD_DATA for the folder that the variable names."""
+    split: str | None = None
+    """Games to draw from: train, valid_seen, valid_unseen."""
+    task_types: tuple[str, ...] | None = None
+    """ALFWorld task types to draw from."""
+    env_kwargs: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Further arguments of the environment, such as backend=textworld."""
+    seed: int = 0
+    """Seed of the first episode; it decides the game."""
+    task: str | None = None
+    """Task id of the game, instead of a seed."""
+    episodes: int = 1
+    """How many to play, each with the next seed."""
+    limit: int = 50
+    """Turns an episode may take."""
+    roles: bool = False
+    """At the end, what the rule judge calls each turn."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> int:
+        """Play, and print how it went."""
+        from triage_gym.cli.making import find_games, make_env
+
+        if self.episodes < 1:
+            raise InputError(f"Expected --episodes to be at least 1, got {self.episodes}")
+        if self.policy == "checkpoint" and self.checkpoint is None:
+            raise InputError("Expected --checkpoint with --policy checkpoint; name a run directory")
+        arguments: dict[str, Any] = dict(self.env_kwargs)
+        if self.games is not None:
+            arguments["games"] = find_games(self.games)
+        if self.task_types is not None:
+            arguments["task_types"] = list(self.task_types)
+        env = make_env(self.env, limit=self.limit, split=self.split, arguments=arguments)
+        won = played = 0
+        try:
+            for number in range(self.episodes):
+                end = self._episode(env, number)
+                if end is None:
+                    break
+                played, won = played + 1, won + end
+        finally:
+            env.close()
+        if played > 1:
+            say(f"{won} of {played} episodes won")
+        return 0
+
+    def _episode(self, env: gymnasium.Env[Any, Any], number: int) -> bool | None:
+        """Whether the episode was won; None when the player left."""
+        options = None if self.task is None else {"task_id": self.task}
+        observation, info = env.reset(seed=self.seed + number, options=options)
+        player = _player(self, env)
+        player.begin(observation, info)
+        say(observation)
+        turns: list[tuple[str, str, str]] = []
+        done = terminated = False
+        while not done:
+            action = player.act(observation, list(info.get("admissible_commands", [])))
+            if action is None:
+                say(f"left after {len(turns)} turns")
+                return None
+            before = observation
+            observation, _, terminated, truncated, info = env.step(action)
+            player.observe(action, observation)
+            turns.append((before, action, observation))
+            if self.policy != "human" or not sys.stdin.isatty():
+                say(f"\n> {sanitize_line(action)}")
+            say(observation)
+            done = terminated or truncated
+        won = bool(info.get("success", terminated))
+        say(f"\n{'won' if won else 'not won'} after {len(turns)} turns\n")
+        if self.roles:
+            _show_roles(env, player.task, turns)
+        return won
+
+
+def _player(play: Play, env: gymnasium.Env[Any, Any]) -> Player:
+    from triage_gym.cli.players import Expert, Human, Random, Searching
+
+    if play.policy == "random":
+        return Random(play.seed)
+    if play.policy == "expert":
+        return Expert(env)
+    if play.policy == "searching":
+        return Searching()
+    return Human()
+
+
+def _show_roles(env: gymnasium.Env[Any, Any], task: str, turns: Sequence[tuple[str, str, str]]) -> None:
+    from triage_gym import registry
+    from triage_gym.judges.labelling import label_record
+    from triage_gym.records import EpisodeRecord, Segment
+
+    metadata = env.unwrapped.metadata
+    segments = tuple(Segment(i, before, action, after) for i, (before, action, after) in enumerate(turns))
+    record = EpisodeRecord(
+        "play",
+        task=task,
+        domain=str(metadata.get("domain", "generic")),
+        start_observation=turns[0][0] if turns else "",
+        segments=segments,
+    )
+    labelled = label_record(
+        record, registry.make("judges", "rule"), outcome_text=tuple(metadata.get("outcome_text", ()))
+    )
+    rows = [
+        [label.step + 1, label.role or "?", turn[1], label.why]
+        for label, turn in zip(labelled.labels, turns, strict=True)
+    ]
+    say(table(["turn", "role", "command", "why"], rows, "rlll"))
