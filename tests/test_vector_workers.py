@@ -271,6 +271,27 @@ def test_what_cannot_cross_is_refused_or_reported() -> None:
         assert venv.reset([0], seed=3)[0] == EchoEnv().reset(seed=3)
 
 
+def test_a_result_that_cannot_be_read_is_its_members_failure() -> None:
+    with TextVectorEnv(["vector_envs:UnreadableInfo", "vector_envs:echo"], workers=1) as venv:
+        venv.reset(seed=1)
+        results = venv.step({0: "go", 1: "go"})
+        assert "cannot be read in this process: ValueError: not here" in results[0].info["env_error"]
+        assert "turn 1 " in results[1].observation
+        assert venv.reset([0], seed=3)[0] == EchoEnv().reset(seed=3)
+
+
+def test_a_worker_that_never_comes_up_ends_in_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TextVectorEnv(echo(2), workers=2) as venv:
+        venv.reset(seed=1)
+        os.kill(pids()[0], signal.SIGKILL)
+        monkeypatch.setattr(_worker_supervisor, "BOOT_TIMEOUT", 0.0)
+        results = venv.step({0: "go", 1: "go"})
+        assert (
+            results[0].info["env_error"].startswith("worker 0 gave no answer in time before it did anything, 4 times")
+        )
+        assert "turn 1 " in results[1].observation
+
+
 def test_sources_that_cannot_travel_or_be_built_are_refused() -> None:
     with pytest.raises(InputError, match="a function at the top of a module"):
         TextVectorEnv(lambda: EchoEnv(), 1, workers=1)

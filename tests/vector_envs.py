@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
@@ -105,6 +106,27 @@ class LockInInfo(EchoEnv):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, info | {"live": lambda: None}
+
+
+class Unreadable:
+    """Can be written anywhere and read in a worker only."""
+
+    def __reduce__(self) -> Any:
+        return read_in_a_worker, ()
+
+
+def read_in_a_worker() -> Unreadable:
+    if multiprocessing.parent_process() is None:
+        raise ValueError("not here")
+    return Unreadable()
+
+
+class UnreadableInfo(EchoEnv):
+    """Its info can be pickled, and not be unpickled by who asked."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated, truncated, info | {"live": Unreadable()}
 
 
 class FourResults(EchoEnv):
