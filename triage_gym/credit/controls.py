@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-
 from triage_gym.credit.rules import CONSTANTS, RoleOptions, role_credit, worth_of
 from triage_gym.credit.terms import CreditTerms, Segments
 from triage_gym.protocols import Advantages
@@ -65,18 +63,19 @@ def shuffled_roles(record: EpisodeRecord, seed: int) -> list[Role | None]:
     """The record's roles with those of its judged, newly acted segments in another order."""
     roles = list(record.roles)
     judged = [k for k in range(record.prefix_length, len(roles)) if roles[k] is not None]
-    order = np.random.default_rng(_content_seed(record, judged, seed)).permutation(len(judged))
-    for k, other in zip(judged, order.tolist(), strict=True):
-        roles[k] = record.roles[judged[other]]
+    for k, other in zip(judged, _order(record, judged, seed), strict=True):
+        roles[k] = record.roles[other]
     return roles
 
 
-def _content_seed(record: EpisodeRecord, judged: Sequence[int], seed: int) -> int:
+def _order(record: EpisodeRecord, judged: Sequence[int], seed: int) -> list[int]:
+    """The judged positions sorted by a hash, which no version of a random generator can change."""
     parts = [str(seed), record.group_id, record.task_id, str(record.attempt)]
     parts += [record.segments[k].action for k in judged]
-    digest = hashlib.sha256()
+    content = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return int.from_bytes(digest.digest()[:16], "little")
+        content.update(len(data).to_bytes(8, "little") + data)
+    start = content.digest()
+    keys = [hashlib.sha256(start + place.to_bytes(8, "little")).digest() for place in range(len(judged))]
+    return [judged[place] for place in sorted(range(len(judged)), key=keys.__getitem__)]

@@ -70,7 +70,9 @@ def _go(window: Window, command: Command, inventory: Inventory) -> Verdict:
     if not inventory.carries_goal:
         return _search(window, place, inventory, _visited(window, place))
     needed = inventory.needs(command) or _shows(inventory.lamp_words, window.next_observation)
-    if needed and (inventory.stage(held), held, place) not in inventory.once:
+    if needed:
+        if (inventory.stage(held), held, place) in inventory.once:
+            return "N", f"back with {held} where it is needed"
         return "D", f"arrives with {held} where it is needed"
     visited = _visited(window, place)
     if inventory.goal.lamp is not None and not _lamp_is_known(window, inventory):
