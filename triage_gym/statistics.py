@@ -61,9 +61,11 @@ def _values(values: ArrayLike, name: str = "values", least: int = 1) -> NDArray[
     return array
 
 
-def _check_confidence(confidence: float) -> None:
+def _check(confidence: float, resamples: int = 1) -> None:
     if not 0.0 < confidence < 1.0:
         raise InputError(f"Expected `confidence` between 0 and 1, got {confidence!r}")
+    if resamples < 1:
+        raise InputError(f"Expected `resamples` to be at least 1, got {resamples}")
 
 
 def mean(values: ArrayLike) -> float:
@@ -89,7 +91,7 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, floa
     Raises:
         InputError: For no values, or one that is not finite.
     """
-    _check_confidence(confidence)
+    _check(confidence)
     array = _values(values)
     n = array.size
     if n < 2:
@@ -118,7 +120,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
     Raises:
         InputError: Unless ``0 <= successes <= n`` and ``n >= 1``.
     """
-    _check_confidence(confidence)
+    _check(confidence)
     if n < 1 or not 0 <= successes <= n:
         raise InputError(f"Expected 0 <= successes <= n with n >= 1, got {successes} and {n}")
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
@@ -149,9 +151,7 @@ def bootstrap_interval(
     Raises:
         InputError: For no strata, an empty one, values that are not finite, or fewer than one resample.
     """
-    _check_confidence(confidence)
-    if resamples < 1:
-        raise InputError(f"Expected `resamples` to be at least 1, got {resamples}")
+    _check(confidence, resamples)
     arrays = [_values(stratum, f"values in stratum {i}") for i, stratum in enumerate(strata)]
     if not arrays:
         raise InputError("Expected at least one stratum, got none")
@@ -177,7 +177,7 @@ def improvement_interval(
     a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
     """:func:`probability_of_improvement` with a percentile bootstrap interval, both sides drawn anew."""
-    _check_confidence(confidence)
+    _check(confidence, resamples)
     first, second = _values(a, "values of a"), _values(b, "values of b")
     rng = np.random.default_rng(seed)
     found = [

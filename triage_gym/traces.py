@@ -191,9 +191,21 @@ def truncate_after(path: str | os.PathLike[str], update: int) -> int:
     path = Path(path)
     if not path.exists():
         return 0
-    dropped = 0
     tmp = path.with_name(f".{path.name}.tmp")
-    with tmp.open("wb") as out:
+    try:
+        dropped = _copy_until(path, tmp, update)
+        os.replace(tmp, path)
+    except BaseException:
+        tmp.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+    return dropped
+
+
+def _copy_until(path: Path, target: Path, update: int) -> int:
+    """Copy the whole lines up to ``update``, safely on the disk; how many lines were left out."""
+    dropped = 0
+    with target.open("wb") as out:
         for number, line in _lines(path):
             if line.endswith(b"\n") and _decode(line, f"line {number} of {path}").update <= update:
                 out.write(line)
@@ -201,8 +213,6 @@ def truncate_after(path: str | os.PathLike[str], update: int) -> int:
                 dropped += 1
         out.flush()
         os.fsync(out.fileno())
-    os.replace(tmp, path)
-    _sync_folder(path.parent)
     return dropped
 
 
