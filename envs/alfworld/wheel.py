@@ -7,9 +7,11 @@ wheel (:class:`~triage_gym.errors.MissingDependency` says how).
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +29,15 @@ INSTALL_HINT: Final = (
 )
 
 
+def _places() -> Iterator[Path]:
+    """Where the package may be: its installed files first, which no script called ``alfworld.py`` can hide."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        yield Path(str(importlib.metadata.distribution("alfworld").locate_file("alfworld")))
+    spec = importlib.util.find_spec("alfworld")
+    if spec is not None and spec.submodule_search_locations is not None:
+        yield from map(Path, spec.submodule_search_locations)
+
+
 @lru_cache(maxsize=1)
 def root() -> Path:
     """Folder of the installed ``alfworld`` package.
@@ -34,11 +45,9 @@ def root() -> Path:
     Raises:
         MissingDependency: If the wheel is not installed.
     """
-    spec = importlib.util.find_spec("alfworld")
-    places = [] if spec is None or spec.submodule_search_locations is None else list(spec.submodule_search_locations)
-    for place in places:
-        if (Path(place) / "data" / "alfred.pddl").is_file():
-            return Path(place)
+    for place in _places():
+        if (place / "data" / "alfred.pddl").is_file():
+            return place
     raise MissingDependency(f"Expected the alfworld wheel to be installed, found none; {INSTALL_HINT}")
 
 
