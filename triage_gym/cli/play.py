@@ -26,6 +26,8 @@ class Play:
     """Who plays: you; the expert that sees everything; the expert that knows what it has seen; chance; a checkpoint."""
     checkpoint: Path | None = None
     """Run directory, checkpoint folder or checkpoint, for ``--policy checkpoint``."""
+    greedy: bool = False
+    """The checkpoint's likeliest command instead of a draw."""
     env: str = "alfworld"
     """A registered name, a Gymnasium id or a module:attr path."""
     games: Path | None = None
@@ -106,7 +108,7 @@ class Play:
 
 
 def _player(play: Play, env: gymnasium.Env[Any, Any]) -> Player:
-    from triage_gym.cli.players import Expert, Human, Random, Searching
+    from triage_gym.cli.players import Expert, Human, Learned, Random, Searching
 
     if play.policy == "random":
         return Random(play.seed)
@@ -114,6 +116,8 @@ def _player(play: Play, env: gymnasium.Env[Any, Any]) -> Player:
         return Expert(env)
     if play.policy == "searching":
         return Searching()
+    if play.policy == "checkpoint" and play.checkpoint is not None:
+        return Learned(play.checkpoint, None if play.greedy else play.seed)
     return Human()
 
 

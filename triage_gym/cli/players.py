@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from triage_gym.cli.output import say
@@ -127,3 +128,34 @@ class Searching(_Silent):
     def observe(self, action: str, observation: str) -> None:
         """Remember the answer."""
         self._expert.observe(action, observation)
+
+
+class Learned(_Silent):
+    """The built-in policy of a checkpoint.
+
+    Args:
+        path: Run directory, checkpoint folder or checkpoint.
+        seed: Seed of the draws; None takes the likeliest command.
+    """
+
+    def __init__(self, path: Path, seed: int | None) -> None:
+        import numpy as np
+
+        from triage_gym.trainers.evaluation import load_policy
+
+        super().__init__()
+        self._policy, _, _ = load_policy(path)
+        self._rng = None if seed is None else np.random.default_rng(seed)
+
+    def begin(self, observation: str, info: Mapping[str, Any]) -> None:
+        """A new memory."""
+        super().begin(observation, info)
+        self._memory = self._policy.begin(str(info.get("task", "")), observation)
+
+    def act(self, observation: str, commands: Sequence[str]) -> str | None:
+        """A command drawn from the policy."""
+        return self._policy.act([self._memory], [list(commands)], self._rng).commands[0]
+
+    def observe(self, action: str, observation: str) -> None:
+        """Remember the answer."""
+        self._memory.observe(action, observation)
