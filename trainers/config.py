@@ -96,7 +96,7 @@ class TrainConfig:
     """Share of random actions in the demonstrations. Larger: a weaker start."""
     bc_epochs: int = 10
     """Passes over the demonstrations. Larger: a stronger, more certain start."""
-    bc_minibatch: int = 64
+    bc_minibatch: int = 96
     """Segments a gradient step of cloning. Smaller: more steps, a stronger start."""
     eval_tasks: int = 300
     """Held-out tasks an evaluation. More: less noise, some 1.5 ms each for a trained policy."""
@@ -110,6 +110,8 @@ class TrainConfig:
     """Checkpoints kept; older ones are removed after a newer one verifies."""
     trace_every: int = 10
     """Updates between those whose first group is written to ``traces.jsonl``; 0 writes none."""
+    tensorboard: bool = False
+    """Also write the numbers of ``metrics.jsonl`` as tensorboard scalars."""
     device: str = "cpu"
     """torch device. The small policies are fastest on ``cpu``; exact resume is promised there only."""
     threads: int = 1
@@ -145,6 +147,8 @@ class TrainConfig:
         _finite(self, "demo_noise", least=0.0, most=1.0)
         if self.policy not in get_args(PolicyName):
             raise InputError(f"Expected `policy` to be one of {get_args(PolicyName)}, got {self.policy!r}")
+        if not isinstance(self.tensorboard, bool):
+            raise InputError(f"Expected `tensorboard` to be True or False, got {self.tensorboard!r}")
         for name in ("env", "credit", "judge", "device"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise InputError(f"Expected `{name}` to be a name, got {getattr(self, name)!r}")

@@ -24,7 +24,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from triage_gym.errors import TrainingError
+from triage_gym.errors import CheckpointError, TrainingError
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.run_dir import write_json
@@ -103,8 +103,46 @@ class Learner:
     def __init__(self, policy: Policy, config: TrainConfig, dump: Path) -> None:
         self._policy, self._config, self._dump = policy, config, dump
         self.optimizer = torch.optim.Adam(policy.net.parameters(), lr=config.lr, fused=True)
-        self.start = copy.deepcopy(policy.net) if config.kl > 0 else None
+        self._start: torch.nn.Module | None = None
         self._skipped = 0
+
+    def keep_start(self) -> None:
+        """Take the policy as it is now as the one that the KL term holds on to; call it before the first update."""
+        self._start = copy.deepcopy(self._policy.net) if self._config.kl > 0 else None
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors of the optimiser and, under ``start.``, of the start policy."""
+        names = [name for name, _ in self._policy.net.named_parameters()]
+        found: dict[int, dict[str, Tensor]] = self.optimizer.state_dict()["state"]
+        out = {f"{names[i]}.{key}": value for i, values in found.items() for key, value in values.items()}
+        if self._start is not None:
+            out |= {f"start.{name}": value for name, value in self._start.state_dict().items()}
+        return out
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go back to what :meth:`state` gave.
+
+        Raises:
+            CheckpointError: When ``tensors`` are of another network.
+        """
+        names = [name for name, _ in self._policy.net.named_parameters()]
+        state: dict[int, dict[str, Tensor]] = {}
+        start: dict[str, Tensor] = {}
+        for name, value in tensors.items():
+            owner, _, key = name.rpartition(".")
+            if name.startswith("start."):
+                start[name.removeprefix("start.")] = value
+            elif owner in names:
+                state.setdefault(names.index(owner), {})[key] = value
+            else:
+                raise CheckpointError(f"Expected optimiser tensors of {names}, got {name!r}")
+        self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        if self._config.kl > 0:
+            self._start = copy.deepcopy(self._policy.net)
+            try:
+                self._start.load_state_dict(start)
+            except RuntimeError as error:
+                raise CheckpointError(f"Expected the start policy in the checkpoint, got: {error}") from error
 
     def update(self, steps: Steps, advantages: Tensor, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
         """Learn from one batch.
@@ -140,10 +178,10 @@ class Learner:
         return {**out, "skipped": skipped}
 
     def _start_log_probs(self, steps: Steps) -> Tensor | None:
-        if self.start is None:
+        if self._start is None:
             return None
         with torch.no_grad():
-            out: Tensor = self.start(
+            out: Tensor = self._start(
                 steps.states, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features
             )
         return out
@@ -164,7 +202,7 @@ class Learner:
         )
         found.total.backward()  # type: ignore[no-untyped-call]
         norm = float(torch.nn.utils.clip_grad_norm_(self._policy.net.parameters(), c.grad_norm))
-        total = float(found.total)
+        total = float(found.total.detach())
         if not (math.isfinite(total) and math.isfinite(norm)):
             self._skip(steps, advantages, {"update": number, "loss": str(total), "grad_norm": str(norm)})
             return None

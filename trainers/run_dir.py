@@ -9,7 +9,8 @@
     eval.json          every evaluation, with the result of each task
     pretrain.json      what the start policy was cloned from (absent when the start was handed in)
     checkpoints/       step_00000020/…, latest.json (triage_gym.trainers.checkpoint)
-    tensorboard/       scalars, when tensorboard is installed
+    tensorboard/       scalars, when the config asks for them
+    skipped/           minibatches that gave no finite gradient, when there were any
 
 ``metrics.jsonl``: ``update`` (from 1), ``turns`` (so far), ``episodes`` (so far), of this batch: ``success``,
 ``score``, ``length`` (turns an episode), ``length_success`` (null when none), ``role_D``, ``role_E``, ``role_N``,
@@ -20,8 +21,8 @@ the start policy, null when its weight is 0), ``approx_kl`` (to the policy that 
 ``exploration_share``, each only when the condition begins). Numbers are null where nothing was measured.
 
 ``timings.jsonl``: ``update``, ``turns``, ``cpu_s`` and ``wall_s`` (so far, this process), of this update in CPU
-seconds ``rollout_s`` (acting, environments, records; without the judge), ``judge_s``, ``credit_s``, ``update_s``;
-``turns_per_cpu_s`` (this update).
+seconds ``setup_s`` (making games that this process met for the first time), ``rollout_s`` (acting, environments,
+records; without the judge), ``judge_s``, ``credit_s``, ``update_s``; ``turns_per_cpu_s`` (this update, without set-up).
 
 ``eval.json``: ``{"schema": 1, "evaluations": [...]}``, each ``update``, ``turns``, ``split``, ``mode`` (``sampled``
 or ``greedy``), ``limit``, ``n``, ``success``, ``length`` (mean of all), ``length_success`` (mean of successes or
@@ -50,7 +51,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,11 +112,14 @@ class RunDir:
         self.checkpoints = self.path / "checkpoints"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
 
-    def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add one JSON line a row to the log ``name``."""
-        with (self.path / name).open("a", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+    def append(self, name: str, row: Mapping[str, Any]) -> None:
+        """Add one JSON line to the log ``name``."""
+        self.append_bytes(name, (json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n").encode("ascii"))
+
+    def append_bytes(self, name: str, lines: bytes) -> None:
+        """Add whole lines to the log ``name``."""
+        with (self.path / name).open("ab") as file:
+            file.write(lines)
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each log, safe on disk, for a checkpoint."""

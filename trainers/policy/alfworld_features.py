@@ -295,7 +295,7 @@ class AlfworldFeatures:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._tables: dict[Goal | None, dict[str, tuple[int, str] | None]] = {}
+        self._menus: dict[Goal | None, dict[tuple[str, ...], _Menu]] = {}
 
     def begin(self, task: str, observation: str) -> AlfworldMemory:
         """The memory of a new episode."""
@@ -303,26 +303,51 @@ class AlfworldFeatures:
 
     def encode(self, memory: AlfworldMemory, admissible: Sequence[str], register: Register) -> Encoded:
         """The situation of an episode; every admissible command but ``help`` is a candidate."""
-        table = self._tables.get(memory.goal)
-        if table is None:
-            if len(self._tables) >= 64:  # a few goals are live at a time; old ones only take memory
-                self._tables.clear()
-            table = self._tables[memory.goal] = {}
-        command_bits, place_bits = memory.command_bits, memory.place_bits
-        commands, keys = [], []
-        for text in admissible:
-            try:
-                row = table[text]
-            except KeyError:
-                row = table[text] = self._row(text, memory.goal, register)
-            if row is not None:
-                commands.append(text)
-                keys.append(row[0] | command_bits.get(text, 0) | place_bits.get(row[1], 0))
-        return Encoded(memory.state(), commands, keys)
+        menus = self._menus.get(memory.goal)
+        if menus is None:
+            if len(self._menus) >= 64:  # a few goals are live at a time; old ones only take memory
+                self._menus.clear()
+            menus = self._menus[memory.goal] = {}
+        texts = tuple(admissible)
+        menu = menus.get(texts)
+        if menu is None:
+            menu = menus[texts] = _Menu(texts, memory.goal, register)
+        keys = menu.keys.copy()
+        for text, bits in memory.command_bits.items():
+            if text in menu.at:
+                keys[menu.at[text]] |= bits
+        for place, bits in memory.place_bits.items():
+            for i in menu.near.get(place, ()):
+                keys[i] |= bits
+        return Encoded(memory.state(), menu.commands, keys)
 
-    def _row(self, text: str, goal: Goal | None, register: Register) -> tuple[int, str] | None:
-        command = parse_command(text)
-        if command.verb == "help":
-            return None
-        number = register.number(command_tokens(command))
-        return number << PATTERN_BITS | static_bits(command, goal), command.receptacle
+
+class _Menu:
+    """A set of admissible commands, read once: few sets come up, and most of a candidate's key never changes.
+
+    Args:
+        admissible: The commands.
+        goal: The goal.
+        register: Numbers the commands.
+    """
+
+    __slots__ = ("at", "commands", "keys", "near")
+
+    def __init__(self, admissible: Sequence[str], goal: Goal | None, register: Register) -> None:
+        self.commands: list[str] = []
+        self.keys: list[int] = []
+        """What goal and command alone decide."""
+        self.at: dict[str, int] = {}
+        """Where each command is."""
+        self.near: dict[str, list[int]] = {}
+        """Where the commands with each receptacle are."""
+        for text in admissible:
+            command = parse_command(text)
+            if command.verb == "help":
+                continue
+            self.at[text] = len(self.keys)
+            if command.receptacle:
+                self.near.setdefault(command.receptacle, []).append(len(self.keys))
+            self.commands.append(text)
+            number = register.number(command_tokens(command))
+            self.keys.append(number << PATTERN_BITS | static_bits(command, goal))

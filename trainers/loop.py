@@ -1,0 +1,293 @@
+"""Training one arm: collect groups, credit segments, learn, log, evaluate, save; and go on from where it stopped.
+
+It promises: two runs of equal configs on the same machine (CPU, one thread) have equal weights, metrics and traces, byte
+for byte; a run that was killed and resumed equals one that was not; SIGTERM and SIGINT let the update finish, save, and
+leave with 143 and 130. The glossary, from large to small: a *run* is ``turns`` environment turns; an *update* plays
+``groups_per_update`` tasks ``group_size`` times each and passes over that batch ``epochs`` times; a *gradient step* takes
+one minibatch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import triage_gym
+from triage_gym import registry, traces
+from triage_gym.credit import make as make_credit
+from triage_gym.errors import CheckpointError, InputError
+from triage_gym.trainers import checkpoint, metrics, randomness
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_weights
+from triage_gym.trainers.grpo import Learner
+from triage_gym.trainers.policies import make_policy
+from triage_gym.trainers.pretraining import make_start
+from triage_gym.trainers.progress import Clock, Progress, Update
+from triage_gym.trainers.rollout import Batch, Rollouts
+from triage_gym.trainers.run_dir import RunDir, read_json, write_json
+from triage_gym.trainers.scalars import Scalars
+from triage_gym.trainers.signals import Signals
+
+
+def train(
+    config: TrainConfig,
+    run_dir: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+    start: str | os.PathLike[str] | None = None,
+    allow: Sequence[str] = (),
+) -> Evaluation:
+    """Train one arm and write its run directory (:mod:`triage_gym.trainers.run_dir`).
+
+    Args:
+        config: The run.
+        run_dir: Where to write; must hold no checkpoint unless ``resume``.
+        resume: Go on from the newest checkpoint that verifies.
+        progress: Called after each update.
+        start: Checkpoint of the start policy (see ``pretrain``); None clones one.
+        allow: Names of config fields that may differ from those of the checkpoint, such as ``turns``.
+
+    Returns:
+        The evaluation at the end, with commands drawn from the policy.
+
+    Raises:
+        InputError: For a config that does not fit the environment, or a directory that is in use.
+        CheckpointError: When there is nothing to resume, or it was another run.
+        TrainingError: After three gradient steps in a row that were not finite.
+        Interrupted: (a SystemExit) after SIGTERM or SIGINT, when the run was saved.
+    """
+    config = config.resolved()
+    torch.set_num_threads(config.threads)
+    with Signals() as signals, contextlib.closing(_Run(config, run_dir)) as run:
+        if resume:
+            run.restore(allow)
+        else:
+            run.begin(start)
+        clock = Clock(run.turns, config.turns)
+        while run.turns < config.turns:
+            with _no_collections():
+                row, timing = run.update(clock)
+            run.evaluate_if_due(run.turns - timing["batch_turns"])
+            if run.number % config.checkpoint_every == 0 or signals.caught is not None:
+                run.save()
+            if progress is not None:
+                progress(
+                    Update(run.dir.path.name, run.number, run.turns, config.turns, row, timing, clock.eta(run.turns))
+                )
+            signals.leave_if_caught()
+        return run.finish()
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """No garbage collections while an update makes its many records, which are freed without them; saves a seventh."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Run:
+    """The state of a run, and the steps it is made of."""
+
+    def __init__(self, config: TrainConfig, run_dir: str | os.PathLike[str]) -> None:
+        self.config = config
+        self.rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
+        self.policy = make_policy(config)
+        self.learner = Learner(self.policy, config, Path(run_dir) / "skipped")
+        self.rollouts = Rollouts(config, self.policy)
+        self.evaluator = Evaluator(config, registry.make("judges", config.judge))
+        self.dir = RunDir(run_dir)
+        self.scalars: Scalars | None = None
+        self.order = randomness.TaskOrder(config.seed, len(self.rollouts.tasks), config.groups_per_update)
+        self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
+        self.watch = metrics.Watch()
+        self.number = self.turns = self.episodes = 0
+        self.evaluations: list[dict[str, Any]] = []
+
+    def close(self) -> None:
+        """Close environments and writers."""
+        self.rollouts.close()
+        self.evaluator.close()
+        if self.scalars is not None:
+            self.scalars.close()
+
+    # Begin and go on --------------------------------------------------------------------------------------------------
+
+    def begin(self, start: str | os.PathLike[str] | None) -> None:
+        """A new run from a start policy."""
+        if any(self.dir.checkpoints.glob("step_*")):
+            raise InputError(
+                f"Expected a directory without checkpoints, got {self.dir.path}; resume that run or choose another one"
+            )
+        self.dir.cut({})
+        randomness.seed_globals(self.config.seed)
+        if start is None:
+            made, facts = make_start(self.config)
+            weights = made.net.state_dict()
+            write_json(self.dir.path / "pretrain.json", facts)
+        else:
+            weights = checkpoint.find(start).weights
+        load_weights(self.policy, weights)
+        self.learner.keep_start()
+        write_json(self.dir.path / "config.json", self.config.to_json())
+        self._open_scalars()
+        self.evaluate("sampled")
+        self.save()
+
+    def restore(self, allow: Sequence[str]) -> None:
+        """Go on from the newest checkpoint that verifies."""
+        found = checkpoint.newest(self.dir.checkpoints)
+        if found is None:
+            raise CheckpointError(f"Expected a checkpoint to resume in {self.dir.path}, found none; start a new run")
+        state = found.state
+        changed = TrainConfig.from_json(state.get("config")).changed(self.config)
+        refused = [name for name in changed if name not in allow]
+        if refused:
+            raise CheckpointError(
+                f"Expected the config of the run in {self.dir.path}, got other values of {refused}; "
+                "give the old values, name the fields in `allow`, or start a new run"
+            )
+        load_weights(self.policy, found.weights)
+        self.learner.load_state(found.optim)
+        randomness.restore(state["rng"], self.streams)
+        self.order.go_to(state["cursor"])
+        self.watch.active = dict(state["watch"])
+        self.number, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
+        self.dir.cut(state["logs"])
+        evaluations = read_json(self.dir.path / "eval.json")["evaluations"]
+        self.evaluations = [e for e in evaluations if e["update"] <= self.number]
+        write_json(self.dir.path / "config.json", self.config.to_json())
+        self._open_scalars()
+
+    def _open_scalars(self) -> None:
+        if self.config.tensorboard:
+            self.scalars = Scalars(self.dir.path / "tensorboard", self.turns)
+
+    def save(self) -> None:
+        """Write a checkpoint of everything that the rest of the run depends on."""
+        state = {
+            "update": self.number,
+            "turns": self.turns,
+            "episodes": self.episodes,
+            "config": self.config.to_json(),
+            "config_digest": self.config.digest(),
+            "rng": randomness.capture(self.streams),
+            "cursor": self.order.to_json(),
+            "watch": self.watch.active,
+            "logs": self.dir.sizes(),
+            "versions": {
+                "triage_gym": triage_gym.__version__,
+                "python": platform.python_version(),
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+            },
+        }
+        weights = self.policy.net.state_dict()
+        checkpoint.save(self.dir.checkpoints, self.number, weights, self.learner.state(), state, keep=self.config.keep)
+
+    # One update -------------------------------------------------------------------------------------------------------
+
+    def update(self, clock: Clock) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Collect, credit, learn, log; the lines of ``metrics.jsonl`` and ``timings.jsonl``."""
+        self.number += 1
+        times = [time.process_time()]
+        tasks = self.order.take(self.config.groups_per_update)
+        self.rollouts.tasks.prepare(tasks)
+        times.append(time.process_time())
+        batch = self.rollouts.collect(tasks, self.number, self.streams["actions"])
+        times.append(time.process_time())
+        advantages = self.rule(batch.records)
+        flat = torch.from_numpy(np.concatenate(advantages).astype(np.float32)).to(batch.steps.states.device)
+        times.append(time.process_time())
+        learnt = self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number)
+        times.append(time.process_time())
+        self.turns += batch.turns
+        self.episodes += batch.episodes
+        row = self._row(batch, learnt)
+        self.dir.append("metrics.jsonl", row)
+        self._trace(batch, [tuple(a.tolist()) for a in advantages])
+        timing = self._timing(batch, times, clock)
+        self.dir.append("timings.jsonl", timing)
+        if self.scalars is not None:
+            self.scalars.write(row, self.turns)
+        return row, timing
+
+    def _row(self, batch: Batch, learnt: Mapping[str, Any]) -> dict[str, Any]:
+        row = {
+            "update": self.number,
+            "turns": self.turns,
+            "episodes": self.episodes,
+            **metrics.batch_metrics(batch.records),
+            "excluded": batch.excluded,
+            **learnt,
+        }
+        return {**row, "warnings": self.watch.look(row)}
+
+    def _timing(self, batch: Batch, times: Sequence[float], clock: Clock) -> dict[str, Any]:
+        setup, _, credit, update = np.diff(times).tolist()
+        busy = times[-1] - times[1]
+        return {
+            "update": self.number,
+            "turns": self.turns,
+            "batch_turns": batch.turns,
+            "cpu_s": clock.cpu(),
+            "wall_s": clock.wall(),
+            "setup_s": setup,
+            "rollout_s": batch.rollout_s,
+            "judge_s": batch.judge_s,
+            "credit_s": credit,
+            "update_s": update,
+            "turns_per_cpu_s": batch.turns / busy if busy > 0 else None,
+        }
+
+    def _trace(self, batch: Batch, advantages: Sequence[tuple[float, ...]]) -> None:
+        """Write the first group down, now and then."""
+        every = self.config.trace_every
+        if every == 0 or (self.number - 1) % every != 0:
+            return
+        first = batch.records[0].group_id
+        lines = [
+            traces.encode(traces.Trace(self.number, record, self.config.credit, own))
+            for record, own in zip(batch.records, advantages, strict=True)
+            if record.group_id == first
+        ]
+        self.dir.append_bytes("traces.jsonl", b"".join(lines))
+
+    # Evaluation -------------------------------------------------------------------------------------------------------
+
+    def evaluate_if_due(self, before: int) -> None:
+        """Evaluate when this update passed one of the turns to evaluate at."""
+        if any(before < at <= self.turns for at in self.config.eval_at) and self.turns < self.config.turns:
+            self.evaluate("sampled")
+
+    def evaluate(self, mode: Mode) -> Evaluation:
+        """Play the held-out tasks, and write ``eval.json``."""
+        found = self.evaluator.run(self.policy, mode=mode, update=self.number, turns=self.turns)
+        self.evaluations.append(found.to_json())
+        write_json(self.dir.path / "eval.json", {"schema": 1, "evaluations": self.evaluations})
+        return found
+
+    def finish(self) -> Evaluation:
+        """The evaluations at the end, and the last checkpoint; what a run resumed after its end has is not redone."""
+        done = {e["mode"]: e for e in self.evaluations if e["update"] == self.number}
+        if "sampled" in done and "greedy" in done:
+            return Evaluation.from_json(done["sampled"])
+        self.evaluations = [e for e in self.evaluations if e["update"] < self.number]
+        self.evaluate("greedy")
+        found = self.evaluate("sampled")
+        self.save()
+        return found

@@ -1,0 +1,67 @@
+"""What an update tells of itself: the numbers of ``metrics.jsonl`` and the two warnings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from triage_gym.credit.outcome import outcome_varies
+from triage_gym.records import ROLES, EpisodeRecord
+
+EXPLORATION_SHARE: Final = 0.85
+"""Share of E among judged segments above which a policy may be farming exploration."""
+logger = logging.getLogger("triage_gym.trainers")
+
+_MESSAGES: Final = {
+    "no_outcome_variance": "no group's outcomes differ in this batch, so only roles (or nothing) teach now. Near success 1 "
+    "the tasks are learnt; near 0 roles alone decide where this lasts: use a stronger start or the credit option +guard",
+    "exploration_share": f"the share of E passed {EXPLORATION_SHARE}: the policy may be exploring for the judge and not "
+    "for the task. Look at the traces; the credit option +guard or a smaller `lam` prevents it",
+}
+
+
+def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
+    """Success, length, role shares and outcome variance of the sound attempts of a batch; nulls where there are none."""
+    lengths = [len(r) for r in records]
+    successes = [len(r) for r in records if r.success]
+    roles = [role for r in records for role in r.roles[r.prefix_length :]]
+    shares = {f"role_{role}": _share(roles.count(role), len(roles)) for role in ROLES}
+    varies: dict[str, bool] = {}
+    for record, differs in zip(records, outcome_varies(records), strict=True):
+        varies[record.group_id] = bool(differs)
+    return {
+        "success": _share(len(successes), len(records)),
+        "score": _share(sum(r.score for r in records), len(records)),
+        "length": _share(sum(lengths), len(records)),
+        "length_success": _share(sum(successes), len(successes)),
+        **shares,
+        "role_unjudged": _share(roles.count(None), len(roles)),
+        "outcome_variance": _share(sum(varies.values()), len(varies)),
+    }
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+class Watch:
+    """Warns when a condition begins, once each time it does."""
+
+    def __init__(self) -> None:
+        self.active = dict.fromkeys(_MESSAGES, False)
+        """Which conditions held at the last update; part of a checkpoint."""
+
+    def look(self, metrics: Mapping[str, Any]) -> list[str]:
+        """The conditions that began with this update, logged as warnings."""
+        variance, explored = metrics["outcome_variance"], metrics["role_E"]
+        judged = 1.0 - (metrics["role_unjudged"] or 0.0)
+        now = {
+            "no_outcome_variance": variance == 0.0,
+            "exploration_share": bool(explored) and explored > EXPLORATION_SHARE * judged,
+        }
+        began = [name for name, holds in now.items() if holds and not self.active[name]]
+        self.active = now
+        for name in began:
+            logger.warning("update %d, success %.2f: %s", metrics["update"], metrics["success"] or 0.0, _MESSAGES[name])
+        return began

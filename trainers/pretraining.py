@@ -1,0 +1,101 @@
+"""The start policy: cloned from a few noisy demonstrations, so that some episodes succeed and others do not.
+
+Demonstrations are successful episodes of ALFWorld's searching expert, which knows what it has read and nothing else, under
+random actions. Cloning is plain maximum likelihood of the demonstrated commands over the admissible ones. The start
+depends on the config less its credit rule, so all arms of a seed share theirs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from triage_gym.envs.alfworld.searching import Demonstration, demonstrate
+from triage_gym.trainers import checkpoint
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.policies import make_policy
+from triage_gym.trainers.policy.protocol import Policy, Steps
+from triage_gym.trainers.policy.text_scorer import TextScorer, parameters_digest
+from triage_gym.trainers.randomness import stream
+from triage_gym.trainers.run_dir import write_json
+from triage_gym.trainers.tasks import make_env
+
+
+def pretrain(config: TrainConfig, run_dir: str | os.PathLike[str]) -> Path:
+    """Clone a start policy and save it as a checkpoint that ``train(…, start=run_dir)`` and ``evaluate`` take.
+
+    Args:
+        config: The run; ``demos`` may be 0, then the start is random.
+        run_dir: Directory to write ``config.json``, ``pretrain.json`` and ``checkpoints/`` into.
+
+    Returns:
+        The checkpoint's directory.
+
+    Raises:
+        InputError: When the expert does not win often enough to give ``demos`` successes.
+    """
+    config = config.resolved()
+    torch.set_num_threads(config.threads)
+    path = Path(run_dir)
+    path.mkdir(parents=True, exist_ok=True)
+    policy, facts = make_start(config)
+    write_json(path / "config.json", config.to_json())
+    write_json(path / "pretrain.json", facts)
+    state = {"update": 0, "turns": 0, "config": config.to_json(), "config_digest": config.digest()}
+    return checkpoint.save(path / "checkpoints", 0, policy.net.state_dict(), {}, state, keep=1)
+
+
+def make_start(config: TrainConfig) -> tuple[TextScorer, dict[str, Any]]:
+    """The start policy of a resolved config and what it was made of, for ``pretrain.json``."""
+    policy = make_policy(config)
+    facts: dict[str, Any] = {"schema": 1, "demos": config.demos or 0, "turns": 0, "loss": []}
+    if config.demos:
+        env = make_env(config, config.split)
+        found = demonstrate(env, stream(config.seed, "demonstrations"), config.demos, config.demo_noise)
+        env.close()
+        steps = demonstrated(policy, found)
+        facts["turns"] = len(steps)
+        facts["tasks"] = [d.task_id for d in found]
+        facts["loss"] = clone(policy, steps, config)
+    facts["weights_sha256"] = parameters_digest(policy.net)
+    return policy, facts
+
+
+def demonstrated(policy: Policy, demonstrations: Sequence[Demonstration]) -> Steps:
+    """The demonstrations as decisions of ``policy``."""
+    parts = []
+    for demonstration in demonstrations:
+        memory = policy.begin(demonstration.task, demonstration.turns[0].observation)
+        for turn in demonstration.turns:
+            parts.append(policy.act([memory], [turn.admissible], None, forced=[turn.command]).raw)
+            memory.observe(turn.command, turn.next_observation)
+    return policy.gather(parts)
+
+
+def clone(policy: Policy, steps: Steps, config: TrainConfig) -> list[float]:
+    """Fit ``policy`` to the decisions; the mean loss of each pass."""
+    rng = stream(config.seed, "cloning")
+    optimizer = torch.optim.Adam(policy.net.parameters(), lr=config.lr, fused=True)
+    losses = []
+    for _ in range(config.bc_epochs):
+        order = torch.from_numpy(rng.permutation(len(steps)))
+        total = 0.0
+        for rows in order.tensor_split(math.ceil(len(steps) / config.bc_minibatch)):
+            part = steps.take(rows)
+            found = -policy.log_probs(part).gather(1, part.choices.unsqueeze(1)).mean()
+            optimizer.zero_grad(set_to_none=True)
+            found.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(policy.net.parameters(), config.grad_norm)
+            optimizer.step()
+            total += float(found.detach()) * len(rows)
+        losses.append(total / len(steps))
+    policy.weights_changed()
+    if not np.isfinite(losses).all():
+        raise FloatingPointError(f"Expected finite losses while cloning, got {losses}; lower `lr`")
+    return losses

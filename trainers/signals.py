@@ -1,0 +1,56 @@
+"""SIGTERM and SIGINT ask a run to finish its update, save and leave; a second signal leaves at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+_WATCHED: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Interrupted(SystemExit):
+    """A signal ended the run after it was saved; ``code`` is 128 + signal, 143 for SIGTERM and 130 for SIGINT.
+
+    Args:
+        number: The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+class Signals:
+    """Catches the first signal and leaves the second one to end the process.
+
+    A context manager. Outside of the main thread, where Python allows no handlers, it catches nothing.
+    """
+
+    def __init__(self) -> None:
+        self.caught: int | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in _WATCHED:
+                self._before[number] = signal.signal(number, self._catch)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _catch(self, number: int, frame: FrameType | None) -> None:
+        if self.caught is not None:
+            raise Interrupted(number)
+        self.caught = number
+
+    def leave_if_caught(self) -> None:
+        """Raise :class:`Interrupted` when a signal has come."""
+        if self.caught is not None:
+            raise Interrupted(self.caught)

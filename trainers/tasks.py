@@ -1,0 +1,98 @@
+"""From a config to environments and tasks: which stack is stepped, and how a task is named to its reset.
+
+Every way of playing (rollouts, demonstrations, evaluation) goes through the same stack,
+``SegmentCredit(RoleJudge(TimeLimit(env)))``, the judge being there in training only. ALFWorld tasks are named by task id,
+those of other environments by seed; evaluation seeds and training seeds never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import gymnasium as gym
+from gymnasium.wrappers import TimeLimit
+
+from triage_gym import registry
+from triage_gym.envs.alfworld.env import ALFWorldEnv
+from triage_gym.envs.alfworld.pool import GamePool
+from triage_gym.envs.alfworld.world import world_of
+from triage_gym.protocols import Judge
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.wrappers import RoleJudgeWrapper, SegmentCreditWrapper
+
+Start = tuple[int | None, dict[str, Any]]
+"""Seed and options of a reset."""
+EVAL_SEED: Final = 1_000_000
+"""First evaluation seed of environments whose tasks are named by seed; training seeds count from 0."""
+
+
+def env_arguments(config: TrainConfig, split: str | None) -> dict[str, Any]:
+    """Keyword arguments of the environment for ``split``."""
+    out: dict[str, Any] = dict(config.env_kwargs)
+    if split is not None:
+        out["split"] = split
+    if config.task_types is not None:
+        out["task_types"] = list(config.task_types)
+    return out
+
+
+def make_env(config: TrainConfig, split: str | None) -> gym.Env[Any, Any]:
+    """The environment with its time limit and nothing else."""
+    arguments = env_arguments(config, split)
+    if config.is_alfworld or "/" not in config.env:
+        env: gym.Env[Any, Any] = registry.make(
+            "envs", {"name": "alfworld" if config.is_alfworld else config.env, **arguments}
+        )
+        return TimeLimit(env, config.limit)
+    # The checker looks at every step anew and the limit of the registration is not the limit of the run.
+    return gym.make(config.env, max_episode_steps=config.limit, disable_env_checker=True, **arguments)
+
+
+def stack(config: TrainConfig, split: str | None, judge: Judge | None) -> Callable[[], gym.Env[Any, Any]]:
+    """A function that makes the whole stack; without ``judge``, as in evaluation, records have no labels."""
+
+    def make() -> gym.Env[Any, Any]:
+        env = make_env(config, split)
+        if judge is not None:
+            env = RoleJudgeWrapper(env, judge=judge, settle="episode")
+        return SegmentCreditWrapper(env, credit="grpo")
+
+    return make
+
+
+class Tasks:
+    """The tasks of one split, by number.
+
+    Args:
+        config: The run.
+        split: Split of the games, None where the environment knows no splits.
+        count: How many tasks; fewer when there are fewer games.
+        first_seed: Seed of task 0, for tasks that are named by seed.
+
+    Raises:
+        InputError: When there are no games.
+    """
+
+    def __init__(self, config: TrainConfig, split: str | None, count: int, first_seed: int = 0) -> None:
+        self._first_seed = first_seed
+        self._count = count
+        self._pool: GamePool | None = None
+        if config.is_alfworld:
+            self._pool = ALFWorldEnv(**env_arguments(config, split), num_games=count).pool
+            self._count = len(self._pool)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def start(self, number: int) -> Start:
+        """What reset is told to begin task ``number``."""
+        if self._pool is not None:
+            return None, {"task_id": self._pool.name(number)}
+        return self._first_seed + number, {}
+
+    def prepare(self, numbers: Sequence[int]) -> None:
+        """Make the games of these tasks now, so that the clock of the rollouts does not pay for them."""
+        if self._pool is not None:
+            for number in numbers:
+                world_of(self._pool.get(self._pool.name(number)))
