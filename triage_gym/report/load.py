@@ -166,7 +166,7 @@ def _facts(config: Mapping[str, Any], seeds: Sequence[int]) -> tuple[tuple[str, 
         value = files.number(config, key, "config")
         if value is not None:
             out.append((name, f"{turns_label(value)} {unit}"))
-    out.append(("seeds", ", ".join(map(str, seeds))))
+    out.append(("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds))))
     tasks = files.number(config, "eval_tasks", "config")
     if tasks is not None:
         split = config.get("eval_split")

@@ -205,5 +205,9 @@ def roles(view: View) -> Markup | None:
         element("h2", "Roles")
         + element("p", note, class_="note")
         + element("ul", key, class_="roles")
-        + (element("div", element("div", figures, class_="trio"), class_="card") if figures else "")
+        + (
+            element("div", element("div", figures, class_="trio" if len(figures) > 1 else None), class_="card")
+            if figures
+            else ""
+        )
     )
