@@ -88,7 +88,8 @@ class Domain:
     """A PDDL domain: the names of its types and predicates, and its actions by name."""
 
     types: frozenset[str]
-    predicates: frozenset[str]
+    predicates: dict[str, tuple[str, ...]]
+    """Predicate to the types of its arguments."""
     actions: dict[str, Action]
 
 
@@ -105,13 +106,20 @@ class Problem:
     goal: list[Any]
 
 
+def _variable_types(items: Sequence[Any], what: str) -> tuple[str, ...]:
+    pairs = list(typed_list(items, what))
+    if not all(name.startswith("?") for name, _ in pairs):
+        raise InputError(f"Expected variables such as ?x in {what}, got {[name for name, _ in pairs]}")
+    return tuple(kind for _, kind in pairs)
+
+
 def _sections(form: list[Any], kind: str, what: str) -> dict[str, list[Any]]:
     """The keyword sections of a ``(define (kind name) …)`` form; actions are left out."""
     if len(form) < 2 or form[0] != "define" or not isinstance(form[1], list) or form[1][:1] != [kind]:
         raise InputError(f"Expected {what} to start with (define ({kind} ...), got {str(form[:2])[:80]}")
     sections: dict[str, list[Any]] = {}
     for part in form[2:]:
-        if not isinstance(part, list) or not part or not isinstance(part[0], str):
+        if not isinstance(part, list) or not part or not str(part[0]).startswith(":"):
             raise InputError(f"Expected (:keyword ...) sections in {what}, got {str(part)[:80]}")
         if part[0] == ":action":
             continue
@@ -139,7 +147,11 @@ def parse_domain(text: str) -> Domain:
     form = parse(text, what)
     sections = _sections(form, "domain", what)
     types = frozenset(name for name, _ in typed_list(sections.get(":types", []), f"(:types ...) of {what}"))
-    predicates = frozenset(str(p[0]) for p in sections.get(":predicates", []) if isinstance(p, list) and p)
+    predicates: dict[str, tuple[str, ...]] = {}
+    for declared in sections.get(":predicates", []):
+        if not isinstance(declared, list) or not declared or not isinstance(declared[0], str):
+            raise InputError(f"Expected (predicate ?variable - type ...) in {what}, got {str(declared)[:80]}")
+        predicates[declared[0]] = _variable_types(declared[1:], f"(:predicates ...) of {what}")
     actions = [_action(part) for part in form[2:] if part[0] == ":action"]
     if len(actions) != len({name for name, _ in actions}):
         raise InputError(f"Expected each action of {what} once, got {[name for name, _ in actions]}")

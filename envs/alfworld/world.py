@@ -316,6 +316,9 @@ def _numbered(names: Iterable[str]) -> dict[str, int]:
 
 def _typed_facts(problem: Problem) -> dict[str, list[list[str]]]:
     """The start facts by predicate, each argument of the type that the domain declares."""
+    strange = sorted(set(problem.types.values()) - domain.TYPES)
+    if strange:
+        raise InputError(f"Expected objects of the types {sorted(domain.TYPES)} in the PDDL problem, got {strange}")
     if problem.costs and any(cost[:1] != [["total-cost"]] for cost in problem.costs):
         raise UnsupportedGame(f"Expected no costs but (total-cost) at the start, got others; {_OTHER_BACKEND}")
     facts: dict[str, list[list[str]]] = {predicate: [] for predicate in domain.FACTS}
