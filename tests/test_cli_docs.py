@@ -1,0 +1,92 @@
+"""Every command that the documentation shows parses, every file that it names exists, every block of Python runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triage_gym.cli.app import parse
+from triage_gym.protocols import Window
+from triage_gym.registry import make
+
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+def commands() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for line in page.read_text("utf-8").splitlines():
+            match = re.match(r" {4}(triage-gym .*?)(?:  +#.*)?$", line)
+            if match:
+                found.append((page.name, match.group(1)))
+            found += [(page.name, m) for m in re.findall(r"`(triage-gym [^`]+)`", line)]
+    return found
+
+
+def blocks(name: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_commands_parse(page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.toml").write_text("limit = 50\n")
+    words = shlex.split(command.partition(" > ")[0].replace(" N", " 7"))
+    if words[-1] == "--help":
+        with pytest.raises(SystemExit, match=r"^0$"):
+            parse(words[1:])
+    else:
+        assert callable(parse(words[1:]).run)
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(commands()) > 20
+
+
+def test_links_lead_to_files() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
+            if not target.startswith("https://"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_judge_of_the_docs_judges() -> None:
+    (block,) = blocks("docs/judges.md")
+    names: dict[str, Any] = {}
+    exec(compile(block, "judges.md", "exec"), names)  # noqa: S102 - our own documentation
+    window = Window("t", "generic", 3, (), "before", "look", "You see a plate.", ())
+    (label,) = names["MyJudge"]().judge([window])
+    assert (label.step, label.role, label.source) == (3, "E", "mine")
+
+
+def test_the_environment_of_the_docs_resets(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("alfworld")
+    (block,) = blocks("docs/alfworld.md")
+    exec(compile(block, "alfworld.md", "exec"), {})  # noqa: S102 - our own documentation
+    assert "go to" in capsys.readouterr().out
+
+
+def test_the_training_of_the_docs_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("torch", "alfworld"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks("docs/training.md")
+    exec(compile(block, "training.md", "exec"), {})  # noqa: S102 - our own documentation
+    success, page = capsys.readouterr().out.split()
+    assert 0.0 <= float(success) <= 1.0
+    assert "TRIAGE on ALFWorld" in Path(page).read_text("utf-8")
+
+
+def test_every_documented_credit_rule_exists() -> None:
+    text = (ROOT / "docs" / "training.md").read_text("utf-8")
+    rules = re.findall(r"^\| `([a-z+-]+)` \| ", text, re.MULTILINE)
+    assert len(rules) >= 7
+    for rule in rules:
+        assert callable(make("credit", rule))
