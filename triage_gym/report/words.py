@@ -78,7 +78,7 @@ def _length(difference: Difference) -> str:
         return ""
     if length.excludes_zero:
         word = "shorter" if length.mean < 0 else "longer"
-        return f"On games that both solve it is {abs(length.mean):.1f} ± {length.half_width or 0.0:.1f} % {word}."
+        return f"On games that both solve its solutions are {abs(length.mean):.1f} ± {length.half_width or 0.0:.1f} % {word}."
     return f"Length on games that both solve: {_plus_minus(length, 1.0, ' %')}, no difference shown."
 
 
