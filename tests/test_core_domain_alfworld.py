@@ -70,6 +70,11 @@ def test_other_instructions_are_no_goal(text: str) -> None:
     assert parse_task(text) is None
 
 
+def test_where_treatments_are_done() -> None:
+    places = {goal.treatment: goal.treatment_place for goal in GOALS.values()}
+    assert places == {None: None, "clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+
+
 def test_names() -> None:
     assert split_name("cup 2") == ("cup", 2)
     assert split_name(" stoveburner 10 ") == ("stoveburner", 10)

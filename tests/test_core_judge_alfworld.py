@@ -470,7 +470,7 @@ def test_a_window_alone_decides(name: str) -> None:
 def test_a_truncated_history_does_no_harm() -> None:
     """Windows of others may come without earlier actions: labels stay sensible, nothing raises."""
     task, turns = EPISODES["heat, straight"]
-    bare = [replace(w, earlier_actions=()) for w in build_windows(attempt(task, turns))]
+    bare = [w._replace(earlier_actions=()) for w in build_windows(attempt(task, turns))]
     assert [x.role for x in RuleJudge().judge(bare)][:2] == ["E", "D"]
     assert RuleJudge().judge(bare)[3].role == "D"
 

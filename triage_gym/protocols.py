@@ -6,8 +6,7 @@ Concrete classes are final; behaviour is composed, not overridden.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +17,18 @@ Advantages = list[NDArray[np.float64]]
 """One float64 array a record, of shape ``(len(record.segments),)``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """An action and the observation that answered it."""
 
     action: str
     observation: str
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """What a judge may see of one segment: text around it, never the outcome.
 
     Built by :func:`triage_gym.windows.build_windows`, which redacts what the environment declares as outcome text.
+    A pair and a window are made a turn, so both are named tuples: frozen, and three times as cheap as dataclasses.
     """
 
     task: str

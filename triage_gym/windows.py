@@ -68,7 +68,7 @@ def build_windows(
         return []
     first, last = max(0, chosen[0] - past), min(n, chosen[-1] + future + 1)
     segments = record.segments[first:last]
-    pairs = [Pair(s.action, redact(s.next_observation, literals)) for s in segments]
+    pairs = tuple([Pair(s.action, redact(s.next_observation, literals)) for s in segments])
     before = _observations_before(segments, pairs, literals)
     valid, valid_until = _valid_actions(record.segments[: chosen[-1] + 1])
     task = redact(record.task or record.start_observation or record.segments[0].observation, literals)
@@ -81,11 +81,11 @@ def build_windows(
                 task,
                 record.domain,
                 record.segments[k].index,
-                tuple(pairs[max(0, at - past) : at]),
+                pairs[max(0, at - past) : at],
                 before[at],
                 pair.action,
                 pair.observation,
-                tuple(pairs[at + 1 : at + 1 + future]),
+                pairs[at + 1 : at + 1 + future],
                 valid[: valid_until[k]],
             )
         )
