@@ -38,7 +38,7 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python check-compiler
 # A comparison that was stopped goes on where it was.
 train: $(VENV)/.train
 	$(BIN)/triage-gym train --credits $(CREDITS) --seeds $(SEEDS) --run-dir $(RUN_DIR) \
-		$$(test -e $(RUN_DIR)/comparison.json && echo --resume) $(TRAIN_ARGS)
+		$$(test -e $(RUN_DIR)/config.json && echo --resume) $(TRAIN_ARGS)
 
 smoke:
 	$(MAKE) train RUN_DIR=$(RUN_DIR)-smoke CREDITS='grpo+whiten triage' SEEDS='0 1' TRAIN_ARGS='$(SMOKE_ARGS)'

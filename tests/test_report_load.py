@@ -288,6 +288,12 @@ def test_a_comparison_cannot_name_a_folder_outside(tmp_path: Path, where: str) -
         load_report(tmp_path / "c", 100)
 
 
+def test_a_comparison_that_is_still_running_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"credits": ["grpo", "triage"], "seeds": [0, 1]}))
+    with pytest.raises(InputError, match="train --resume --run-dir"):
+        build_report(tmp_path)
+
+
 def test_no_run_directory_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="triage-gym train --run-dir"):
         build_report(tmp_path)

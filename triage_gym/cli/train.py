@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,7 +118,11 @@ class Train:
             raise InputError(f"Expected a run or a comparison to resume in {path}, found none")
 
     def run(self) -> int:
-        """Train or compare; write the page and print the table."""
+        """Train or compare; write the page and print the table.
+
+        Returns:
+            1 when a run of a comparison failed, else 0.
+        """
         if self.print_config:
             say(json.dumps(self._settings(), indent=1))
             return 0
@@ -128,24 +133,22 @@ class Train:
             say(f"{runs} run{'s' if runs > 1 else ''} of {self.training.turns} turns into {path}")
             say(f"credit: {' '.join(self._credits())}   seeds: {' '.join(map(str, self._seeds()))}")
             return 0
-        if self._is_comparison:
-            self._compare(path)
-        else:
-            self._train(path)
+        status = self._compare(path) if self._is_comparison else self._train(path)
         if not self.no_report:
             from triage_gym.cli.report import show
 
             show(path)
-        return 0
+        return status
 
-    def _train(self, path: Path) -> None:
+    def _train(self, path: Path) -> int:
         from triage_gym.cli.progress import Progress
         from triage_gym.trainers import train
 
         with Progress(1, self.quiet) as progress:
             train(self._single(), path, start=self.start, resume=self.resume, progress=progress)
+        return 0
 
-    def _compare(self, path: Path) -> None:
+    def _compare(self, path: Path) -> int:
         from triage_gym.cli.progress import Progress
         from triage_gym.trainers import compare
 
@@ -153,13 +156,18 @@ class Train:
         (path / "config.json").write_text(json.dumps(self._settings(), indent=1) + "\n", encoding="utf-8")
         credits, seeds = self._credits(), self._seeds()
         with Progress(len(credits) * len(seeds), self.quiet) as progress:
-            compare(
-                self.training.checked(),
+            found = compare(
+                self._single(),
+                credits,
+                seeds,
                 path,
-                credits=credits,
-                seeds=seeds,
+                workers=self.workers or _cores(),
                 baseline=self.baseline,
-                workers=self.workers,
-                resume=self.resume,
                 progress=progress,
             )
+        return 1 if any(run["status"] == "failed" for run in found["runs"]) else 0
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -50,6 +50,11 @@ def load_report(path: Path, max_episodes: int) -> Report:
 
 def _single(path: Path, max_episodes: int) -> Report:
     config = files.read_json(path / "config.json")
+    if "credits" in config:
+        raise InputError(
+            f"Expected a finished comparison in {path}, got one without comparison.json, which is written at its end; "
+            f"`triage-gym train --resume --run-dir {path}` goes on with it"
+        )
     arm, seed = str(config.get("credit", "run")), int(files.number(config, "seed", "config.json") or 0)
     run = read_run(path, arm, seed)
     evaluations = _evaluations(path)
