@@ -209,8 +209,8 @@ def test_a_comparison_that_is_not_finished_says_so(tmp_path: Path) -> None:
 def test_warnings_of_the_trainer_are_shown_in_words(tmp_path: Path) -> None:
     write_run(tmp_path / "run", warnings=["no_outcome_variance"], updates=7)
     (warning,) = load_report(tmp_path / "run", 0).warnings
-    assert warning.startswith("TRIAGE: no group of the batch had outcome variance")
-    assert warning.endswith("seed 4 at update 5; …)")
+    assert warning.startswith("in some batches no group had outcome variance")
+    assert warning.endswith("(TRIAGE: seed 4 at update 1, seed 4 at update 2, seed 4 at update 3 and 4 more)")
 
 
 def test_build_report_writes_one_file_and_repeats_it(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from triage_gym.cli.output import console
 from triage_gym.display import sanitize_line
@@ -17,6 +17,12 @@ from triage_gym.records import ROLES
 
 if TYPE_CHECKING:
     from triage_gym.trainers.progress import Update
+
+
+WARNINGS: Final = {
+    "no_outcome_variance": "no group of the batch had outcome variance, so the outcome taught nothing",
+    "exploration_share": "the share of E passed .85: look whether exploring pays without solving",
+}
 
 
 def duration(seconds: float) -> str:
@@ -47,8 +53,6 @@ def line(update: Update) -> str:
 
 def warnings(update: Update) -> list[str]:
     """What the trainer warns of with this update, in words."""
-    from triage_gym.report.load import WARNINGS
-
     return [
         f"warning: {sanitize_line(update.run)}, update {update.update}: {WARNINGS.get(name, sanitize_line(name))}"
         for name in update.metrics.get("warnings") or ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from triage_gym.errors import InputError
 from triage_gym.report import files
@@ -19,8 +19,8 @@ from triage_gym.report.episodes import pick
 from triage_gym.report.model import Curve, Episode, Estimate, Report, Row
 from triage_gym.report.runs import Run, curve, find_episodes, read_episode, read_run, role_mix
 
-WARNINGS = {
-    "no_outcome_variance": "no group of the batch had outcome variance, so the outcome taught nothing",
+WARNINGS: Final = {
+    "no_outcome_variance": "in some batches no group had outcome variance, so the outcome taught nothing there",
     "exploration_share": "the share of E passed .85: look whether exploring pays without solving",
 }
 
@@ -211,14 +211,18 @@ def _caveats(config: Mapping[str, Any], seeds: int, credits: Sequence[str]) -> t
 
 
 def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
-    seen: dict[tuple[str, str], list[str]] = {}
+    seen: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         for update, name in run.warnings():
-            seen.setdefault((run.arm, name), []).append(f"seed {run.seed} at update {update}")
+            seen.setdefault(name, {}).setdefault(run.arm, []).append(f"seed {run.seed} at update {update}")
     return tuple(
-        f"{describe(arm).label}: {WARNINGS.get(name, name)} ({'; '.join(places[:5])}{'; …' if len(places) > 5 else ''})"
-        for (arm, name), places in seen.items()
+        f"{WARNINGS.get(name, name)} ({'; '.join(f'{describe(arm).label}: {_some(at)}' for arm, at in arms.items())})"
+        for name, arms in seen.items()
     )
+
+
+def _some(places: Sequence[str], most: int = 3) -> str:
+    return ", ".join(places[:most]) + (f" and {len(places) - most} more" if len(places) > most else "")
 
 
 def _command(path: Path) -> str:
