@@ -90,6 +90,9 @@ def line_chart(
     """
     right = max((c.turns[-1] for c in curves if c.turns), default=1.0) or 1.0
     top = max((max(c.high) for c in curves if c.high), default=1.0)
+    if not percent:
+        # A wide band of a few early successes must not press the lines flat; what is higher is cut off.
+        top = min(top, 1.3 * max((max(c.mean) for c in curves if c.mean), default=1.0))
     marks = ticks(0.0, min(1.0, top) if percent else top, 5)
     if percent:
         marks = [m for m in marks if m <= 1.0 + 1e-9]

@@ -19,7 +19,7 @@ from triage_gym.statistics import t_interval
 from triage_gym.traces import Trace
 
 STRETCHES: Final = 40
-"""Points of a training curve: each is the mean of the updates in one stretch of turns."""
+"""Most points of a training curve: each is the mean of the updates in one stretch of turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,37 @@ def _turns(update: Mapping[str, Any]) -> float:
     return float(update["turns"])
 
 
-def _stretch(run: Run, key: str, width: float) -> dict[int, float]:
-    """Mean of ``key`` in each stretch of ``width`` turns where it was measured."""
-    sums: dict[int, tuple[float, int]] = {}
-    for update in run.updates:
-        value = files.number(update, key, str(run.path / "metrics.jsonl"))
-        if value is not None:
-            index = min(int((_turns(update) - 1) // width), STRETCHES - 1)
-            total, count = sums.get(index, (0.0, 0))
-            sums[index] = (total + value, count + 1)
-    return {index: total / count for index, (total, count) in sums.items()}
+class _Stretches:
+    """The turns of some runs cut into equal stretches, each long enough to hold an update of every run.
 
+    Args:
+        runs: Runs that are shown as one curve.
+    """
 
-def _width(runs: Sequence[Run]) -> float:
-    return max(1.0, max((run.turns for run in runs), default=0.0) / STRETCHES)
+    def __init__(self, runs: Sequence[Run]) -> None:
+        updates = min((len(run.updates) for run in runs), default=0)
+        # Updates differ in turns, so a stretch of two holds one of each run; alone, every update can be a point.
+        self.count = max(1, min(STRETCHES, updates if len(runs) == 1 else updates // 2))
+        self._runs = runs
+        self._width = max(1.0, max((run.turns for run in runs), default=0.0) / self.count)
+
+    def end(self, index: int) -> float:
+        """Turns at the end of a stretch."""
+        return (index + 1) * self._width
+
+    def values(self, key: str) -> list[list[float]]:
+        """For each stretch the mean of ``key`` in each run that measured it there."""
+        out: list[list[float]] = [[] for _ in range(self.count)]
+        for run in self._runs:
+            found: dict[int, list[float]] = {}
+            for update in run.updates:
+                value = files.number(update, key, str(run.path / "metrics.jsonl"))
+                if value is not None:
+                    index = min(int((_turns(update) - 1) // self._width), self.count - 1)
+                    found.setdefault(index, []).append(value)
+            for index, values in found.items():
+                out[index].append(sum(values) / len(values))
+        return out
 
 
 def curve(arm: str, runs: Sequence[Run], key: str) -> Curve | None:
@@ -89,35 +106,32 @@ def curve(arm: str, runs: Sequence[Run], key: str) -> Curve | None:
 
     A stretch that only some of the runs measured shows these; with a single one it has no interval.
     """
-    width = _width(runs)
-    each = [_stretch(run, key, width) for run in runs]
-    turns, mean, low, high = [], [], [], []
-    for index in range(STRETCHES):
-        values = [stretch[index] for stretch in each if index in stretch]
-        if not values:
-            continue
-        middle, half = t_interval(values)
-        turns.append((index + 1) * width)
-        mean.append(middle)
-        low.append(middle - (half or 0.0))
-        high.append(middle + (half or 0.0))
-    if not turns:
+    stretches = _Stretches(runs)
+    points = [(stretches.end(i), values) for i, values in enumerate(stretches.values(key)) if values]
+    if not points:
         return None
-    return Curve(arm, tuple(turns), tuple(mean), tuple(low), tuple(high), sum(bool(stretch) for stretch in each))
+    intervals = [t_interval(values) for _, values in points]
+    return Curve(
+        arm,
+        turns=tuple(turns for turns, _ in points),
+        mean=tuple(mean for mean, _ in intervals),
+        low=tuple(mean - (half or 0.0) for mean, half in intervals),
+        high=tuple(mean + (half or 0.0) for mean, half in intervals),
+        runs=max(len(values) for _, values in points),
+    )
 
 
 def role_mix(arm: str, runs: Sequence[Run]) -> RoleMix | None:
     """Shares of the four roles among the judged segments over turns, mean over ``runs``; None if nothing was judged."""
-    width = _width(runs)
-    each = {role: [_stretch(run, f"role_{role}", width) for run in runs] for role in ROLES}
+    stretches = _Stretches(runs)
+    measured = {role: stretches.values(f"role_{role}") for role in ROLES}
     turns: list[float] = []
     shares: dict[str, list[float]] = {role: [] for role in ROLES}
-    for index in range(STRETCHES):
-        point = {role: [s[index] for s in each[role] if index in s] for role in ROLES}
-        means = {role: sum(values) / len(values) if values else 0.0 for role, values in point.items()}
+    for index in range(stretches.count):
+        means = {role: sum(v) / len(v) if (v := measured[role][index]) else 0.0 for role in ROLES}
         total = sum(means.values())
         if total > 0:
-            turns.append((index + 1) * width)
+            turns.append(stretches.end(index))
             for role in ROLES:
                 shares[role].append(means[role] / total)
     if not turns:
