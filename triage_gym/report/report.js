@@ -138,7 +138,7 @@
 
   function filter() {
     shown = data.episodes.map((_, i) => i).filter((i) => matches(data.episodes[i], i));
-    page = 0;
+    page = Math.max(0, Math.floor(shown.indexOf(current) / PAGE));
     fill();
     if (shown.length && !shown.includes(current)) open(shown[0], false);
   }
@@ -243,5 +243,9 @@
   if (linked && data.episodes[Number(linked[1]) - 1]) current = Number(linked[1]) - 1;
   filter();
   if (current >= 0) open(current, false);
-  if (linked) document.getElementById("episodes").scrollIntoView();
+  if (linked) {
+    const button = list.querySelector("[aria-current]");
+    if (button) list.scrollTop = button.offsetTop - list.offsetTop;
+    document.getElementById("episodes").scrollIntoView({ behavior: "instant" });
+  }
 })();
