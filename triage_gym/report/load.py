@@ -7,6 +7,7 @@ Files are taken as untrusted: what does not fit is an InputError that names the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,8 @@ from triage_gym.report.arms import describe
 from triage_gym.report.charts import turns_label
 from triage_gym.report.comparison import Comparison
 from triage_gym.report.episodes import pick
-from triage_gym.report.model import Curve, Episode, Estimate, Report, Row
-from triage_gym.report.runs import Run, curve, find_episodes, read_episode, read_run, role_mix
+from triage_gym.report.model import Curve, Episode, Estimate, Report, RoleMix, Row
+from triage_gym.report.runs import Run, Stretches, curve, find_episodes, read_episode, read_run, role_mix
 
 WARNINGS: Final = {
     "no_outcome_variance": "in some batches no group had outcome variance, so the outcome taught nothing there",
@@ -68,7 +69,7 @@ def _single(path: Path, max_episodes: int) -> Report:
         regressions=_last(sampled, "r_per_success_posthoc", seed),
     )
     episodes, total = _episodes([run], max_episodes)
-    curves = _training([arm], [run])
+    training = _training([arm], [run])
     return Report(
         title=f"{describe(arm).label} on {_environment(config)}",
         facts=_facts(config, [seed]),
@@ -76,9 +77,9 @@ def _single(path: Path, max_episodes: int) -> Report:
         reference=None,
         rows=(row,),
         held_out=_held_out_single(arm, sampled),
-        training=curves["success"],
-        lengths=curves["length_success"],
-        roles=tuple(mix for mix in [role_mix(arm, [run])] if mix),
+        training=training.success,
+        lengths=training.lengths,
+        roles=training.roles,
         episodes=episodes,
         episodes_total=total,
         caveats=_caveats(config, 1, [arm]),
@@ -120,7 +121,7 @@ def _comparison(path: Path, max_episodes: int) -> Report:
     data = Comparison(path)
     runs = data.runs()
     episodes, total = _episodes(runs, max_episodes)
-    curves = _training(data.credits, runs)
+    training = _training(data.credits, runs)
     return Report(
         title=f"{len(data.credits)} ways to credit on {_environment(data.config)}",
         facts=_facts(data.config, data.seeds),
@@ -129,9 +130,9 @@ def _comparison(path: Path, max_episodes: int) -> Report:
         rows=data.rows(),
         differences=data.differences(),
         held_out=data.held_out(),
-        training=curves["success"],
-        lengths=curves["length_success"],
-        roles=tuple(m for c in data.credits if (m := role_mix(c, [r for r in runs if r.arm == c]))),
+        training=training.success,
+        lengths=training.lengths,
+        roles=training.roles,
         episodes=episodes,
         episodes_total=total,
         caveats=_caveats(data.config, len(data.seeds), data.credits),
@@ -144,12 +145,25 @@ def _comparison(path: Path, max_episodes: int) -> Report:
 # ---- both ----
 
 
-def _training(credits: Sequence[str], runs: Sequence[Run]) -> dict[str, tuple[Curve, ...]]:
-    out = {}
-    for key in ("success", "length_success"):
-        found = [curve(credit, [r for r in runs if r.arm == credit], key) for credit in credits]
-        out[key] = tuple(c for c in found if c)
-    return out
+@dataclass(frozen=True, slots=True)
+class _Training:
+    """What the runs' logs show over turns."""
+
+    success: tuple[Curve, ...]
+    lengths: tuple[Curve, ...]
+    roles: tuple[RoleMix, ...]
+
+
+def _training(credits: Sequence[str], runs: Sequence[Run]) -> _Training:
+    stretches = Stretches(runs)
+    arms = {credit: [run for run in runs if run.arm == credit] for credit in credits}
+
+    def curves(key: str) -> tuple[Curve, ...]:
+        found = [curve(credit, arm, key, stretches) for credit, arm in arms.items()]
+        return tuple(c for c in found if c)
+
+    mixes = [role_mix(credit, arm, stretches) for credit, arm in arms.items()]
+    return _Training(curves("success"), curves("length_success"), tuple(m for m in mixes if m))
 
 
 def _episodes(runs: Sequence[Run], limit: int) -> tuple[tuple[Episode, ...], int]:

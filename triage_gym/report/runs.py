@@ -68,28 +68,27 @@ def _turns(update: Mapping[str, Any]) -> float:
     return float(update["turns"])
 
 
-class _Stretches:
-    """The turns of some runs cut into equal stretches, each long enough to hold an update of every run.
+class Stretches:
+    """Turns cut into equal stretches, the same for all arms, each long enough to hold an update of every run.
 
     Args:
-        runs: Runs that are shown as one curve.
+        runs: All runs that are shown side by side.
     """
 
     def __init__(self, runs: Sequence[Run]) -> None:
-        updates = min((len(run.updates) for run in runs), default=0)
+        updates = min((len(run.updates) for run in runs if run.updates), default=0)
         # Updates differ in turns, so a stretch of two holds one of each run; alone, every update can be a point.
         self.count = max(1, min(STRETCHES, updates if len(runs) == 1 else updates // 2))
-        self._runs = runs
         self._width = max(1.0, max((run.turns for run in runs), default=0.0) / self.count)
 
     def end(self, index: int) -> float:
         """Turns at the end of a stretch."""
         return (index + 1) * self._width
 
-    def values(self, key: str) -> list[list[float]]:
-        """For each stretch the mean of ``key`` in each run that measured it there."""
+    def values(self, runs: Sequence[Run], key: str) -> list[list[float]]:
+        """For each stretch the mean of ``key`` in each of ``runs`` that measured it there."""
         out: list[list[float]] = [[] for _ in range(self.count)]
-        for run in self._runs:
+        for run in runs:
             found: dict[int, list[float]] = {}
             for update in run.updates:
                 value = files.number(update, key, str(run.path / "metrics.jsonl"))
@@ -101,13 +100,12 @@ class _Stretches:
         return out
 
 
-def curve(arm: str, runs: Sequence[Run], key: str) -> Curve | None:
+def curve(arm: str, runs: Sequence[Run], key: str, stretches: Stretches) -> Curve | None:
     """``key`` of ``metrics.jsonl`` over turns, its mean and 95 % interval over ``runs``; None if never measured.
 
     A stretch that only some of the runs measured shows these; with a single one it has no interval.
     """
-    stretches = _Stretches(runs)
-    points = [(stretches.end(i), values) for i, values in enumerate(stretches.values(key)) if values]
+    points = [(stretches.end(i), values) for i, values in enumerate(stretches.values(runs, key)) if values]
     if not points:
         return None
     intervals = [t_interval(values) for _, values in points]
@@ -121,10 +119,9 @@ def curve(arm: str, runs: Sequence[Run], key: str) -> Curve | None:
     )
 
 
-def role_mix(arm: str, runs: Sequence[Run]) -> RoleMix | None:
+def role_mix(arm: str, runs: Sequence[Run], stretches: Stretches) -> RoleMix | None:
     """Shares of the four roles among the judged segments over turns, mean over ``runs``; None if nothing was judged."""
-    stretches = _Stretches(runs)
-    measured = {role: stretches.values(f"role_{role}") for role in ROLES}
+    measured = {role: stretches.values(runs, f"role_{role}") for role in ROLES}
     turns: list[float] = []
     shares: dict[str, list[float]] = {role: [] for role in ROLES}
     for index in range(stretches.count):
