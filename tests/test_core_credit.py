@@ -60,6 +60,22 @@ def test_norms() -> None:
     assert np.concatenate(RLOO()(batch)).tolist() == pytest.approx([4 / 3, -4 / 3, 0, 0], abs=1e-12)
 
 
+def test_leave_one_out_of_two_is_the_difference() -> None:
+    assert np.concatenate(RLOO()([rollout(3, "D"), rollout(1, "D")])).tolist() == [2, -2]
+
+
+def test_a_zero_advantage_has_no_sign() -> None:
+    zero = outcome_advantages([rollout(-0.0, "D"), rollout(1, "D"), rollout(-1, "D")])[0]
+    assert math.copysign(1, zero) == 1
+
+
+def test_outcomes_vary_among_sound_rollouts_only() -> None:
+    broken = rollout(1, "D", error="crashed")
+    assert outcome_varies([broken, rollout(0, "D"), rollout(0, "D")]).tolist() == [False, False, False]
+    assert outcome_varies([broken, rollout(0, "D"), rollout(2, "D")]).tolist() == [False, True, True]
+    assert outcome_varies([]).tolist() == outcome_varies([broken])[:0].tolist() == []
+
+
 def test_scalar_is_good_or_bad() -> None:
     [good_and_bad] = Scalar(lam=0.2, whiten=False)([rollout(1, "DENR")])
     assert good_and_bad.tolist() == pytest.approx([0.1, 0.1, -0.1, -0.1], abs=1e-12)
@@ -165,8 +181,10 @@ def test_whiten_leaves_out_what_does_not_count() -> None:
     assert whiten(values, np.array([True, True, False]), 1e-8).tolist() == [-1.0, 1.0, 100.0]
     assert whiten(values, np.zeros(3, dtype=bool), 1e-8).tolist() == values.tolist()
     assert whiten(np.full(3, 0.1), np.ones(3, dtype=bool), 1e-8).tolist() == [0, 0, 0]
-    tiny = whiten(np.array([0.0, 1e-12]), np.ones(2, dtype=bool), 1e-8)
-    assert np.abs(tiny).max() < 1e-3
+    assert whiten(np.array([1e6, 1e6 + 1e-7]), np.ones(2, dtype=bool), 1e-8).tolist() == [0, 0]
+    assert whiten(np.array([1.0, 1.0 + 1e-9]), np.ones(2, dtype=bool), 1e-12).tolist() == pytest.approx([-1, 1])
+    tiny = whiten(np.array([0.0, 1e-11]), np.ones(2, dtype=bool), 1e-8)
+    assert 0 < np.abs(tiny).max() < 1e-3
 
 
 @pytest.mark.parametrize(

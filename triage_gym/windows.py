@@ -47,6 +47,8 @@ def build_windows(
 ) -> list[Window]:
     """One window a segment, in order.
 
+    Every window holds all valid actions before it, so memory grows with the square of the turns (4 MB for 1,000).
+
     Args:
         record: The attempt. Only its texts are used (see the module's promise).
         past: Pairs shown before the segment.
