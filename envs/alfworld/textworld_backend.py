@@ -214,7 +214,8 @@ class _Facts:
 class StockEngine:
     """alfworld's own stack (``AlfredDemangler(PddlEnv)``), unchanged: the reference for tests and benchmarks.
 
-    It has no states. One stack is kept and loaded anew for each game, because every new one would leave 34 MB behind.
+    It has no states, and no commands before the first :meth:`reset`, which takes about a second. A stack that is no
+    longer used is loaded with the next game, because every new one would leave 34 MB behind.
     """
 
     _free: Final[list[Any]] = []
@@ -225,7 +226,7 @@ class StockEngine:
         weakref.finalize(self, self._free.append, self._env)
         with runtime.contained():
             self._env.load(game.to_dict())
-        self.reset()
+        self._state: Any = None
 
     def reset(self) -> str:
         """Go to the game's first state; the text that starts the game."""
