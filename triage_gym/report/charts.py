@@ -89,27 +89,12 @@ def line_chart(
         height: Of the plot area, in pixels.
     """
     right = max((c.turns[-1] for c in curves if c.turns), default=1.0) or 1.0
-    top = max((max(c.high) for c in curves if c.high), default=1.0)
-    if not percent:
-        # A wide band of a few early successes must not press the lines flat; what is higher is cut off.
-        top = min(top, 1.3 * max((max(c.mean) for c in curves if c.mean), default=1.0))
-    marks = ticks(0.0, min(1.0, top) if percent else top, 5)
-    if percent:
-        marks = [m for m in marks if m <= 1.0 + 1e-9]
+    marks = _marks(curves, percent)
     peak = marks[-1] or 1.0
 
     def at(turn: float, value: float) -> tuple[float, float]:
         return _SCALE * turn / right, _SCALE * (1.0 - min(max(value, 0.0), peak) / peak)
 
-    back: list[Markup] = []
-    front: list[Markup] = []
-    for mark in marks:
-        y = _TOP + height * (1.0 - mark / peak)
-        back.append(
-            element("line", x1="0", x2="100%", y1=f"{y:.1f}", y2=f"{y:.1f}", class_="base" if not mark else "grid")
-        )
-        text = f"{100 * mark:g} %" if percent else f"{mark:g}"
-        front.append(element("text", text, x="0", y=f"{y - 4:.1f}", class_="mark"))
     bands, lines = [], []
     for c in curves:
         style = slots[c.arm]
@@ -119,8 +104,30 @@ def line_chart(
             bands.append(element("path", d=path(outline, close=True), class_=f"band arm-{style}"))
         d = path(at(t, v) for t, v in zip(c.turns, c.mean, strict=True))
         lines.append(element("path", d=d, class_=f"line arm-{style}", vector_effect="non-scaling-stroke"))
-    body = [*back, _stretched([*bands, *lines], height), *front, *_axis_x(right, height)]
+    rules, texts = _axis_y(marks, height, percent)
+    body = [*rules, _stretched([*bands, *lines], height), *texts, *_axis_x(right, height)]
     return _frame(body, _TOP + height + _BOTTOM, label, data_chart=identifier)
+
+
+def _marks(curves: Sequence[Curve], percent: bool) -> list[float]:
+    """Where the y axis is marked, from zero."""
+    top = max((max(c.high) for c in curves if c.high), default=1.0)
+    if percent:
+        return [m for m in ticks(0.0, min(1.0, top)) if m <= 1.0 + 1e-9]
+    # A wide band of a few early successes must not press the lines flat; what is higher is cut off.
+    return ticks(0.0, min(top, 1.3 * max((max(c.mean) for c in curves if c.mean), default=1.0)))
+
+
+def _axis_y(marks: Sequence[float], height: int, percent: bool) -> tuple[list[Markup], list[Markup]]:
+    """Rules behind the lines, and their numbers in front of them."""
+    rules, texts = [], []
+    for mark in marks:
+        y = _TOP + height * (1.0 - mark / (marks[-1] or 1.0))
+        style = "grid" if mark else "base"
+        rules.append(element("line", x1="0", x2="100%", y1=f"{y:.1f}", y2=f"{y:.1f}", class_=style))
+        text = f"{100 * mark:g} %" if percent else f"{mark:g}"
+        texts.append(element("text", text, x="0", y=f"{y - 4:.1f}", class_="mark"))
+    return rules, texts
 
 
 def role_chart(mix: RoleMix, label: str, height: int = 120) -> Markup:
