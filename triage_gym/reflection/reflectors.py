@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -45,9 +46,11 @@ class RoleReflector:
         self.outcome_text: Sequence[str] = ()
 
     def reflect(self, record: EpisodeRecord) -> Reflection:
-        """The first R of ``record``, labelled here unless it has its labels."""
+        """The first R of ``record``, labelled here unless it has its labels; its prefix is judged like the rest."""
         if not record.labels:
-            record = label_record(record, self._judge, self._past, self._future, self.outcome_text)
+            record = label_record(
+                replace(record, prefix_length=0), self._judge, self._past, self._future, self.outcome_text
+            )
         for turn, label in enumerate(record.labels):
             if label.role == "R":
                 why = f": {label.why}" if label.why else ""
