@@ -26,8 +26,9 @@ class StatelessCorridor(gym.Env[str, str]):
 
     metadata = {"render_modes": ["ansi"], "domain": "corridor", "outcome_text": ("You are out!", "You fell!")}  # noqa: RUF012
 
-    def __init__(self, rooms: int = 6, render_mode: str | None = None) -> None:
+    def __init__(self, rooms: int = 6, render_mode: str | None = None, pit: int = -1) -> None:
         self.rooms = rooms
+        self.pit = pit
         self.render_mode = render_mode
         self.observation_space = UnicodeText()
         self.action_space = UnicodeText()
@@ -60,7 +61,7 @@ class StatelessCorridor(gym.Env[str, str]):
             text = f"You see door {self.position}, and {self.furthest} behind you."
         info: dict[str, Any] = {"admissible_commands": list(COMMANDS), "invalid_action": action not in COMMANDS}
         success = self.position >= self.exit
-        self.ended = success or self.position < 0
+        self.ended = success or self.position <= self.pit
         if self.ended:
             text += " You are out!" if success else " You fell!"
             info |= {"success": success, "score": float(success)}
@@ -74,7 +75,7 @@ class StatelessCorridor(gym.Env[str, str]):
 
     def expert_distance(self) -> int | None:
         """Turns to the exit, None from the pit."""
-        return None if self.position < 0 else self.exit - self.position
+        return None if self.position <= self.pit else self.exit - self.position
 
 
 class Corridor(StatelessCorridor):

@@ -18,7 +18,7 @@ from triage_gym.records import EpisodeRecord
 from triage_gym.testing.play import shares_containers
 from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
 
-LIMIT, FUTURE, ATTEMPTS = 9, 2, 4
+LIMIT, FUTURE, ATTEMPTS, PIT = 9, 2, 3, -4
 JUDGE = "envs_for_tests:LeftIsRegression"
 ACTIONS = st.sampled_from(["go right", "go left", "look", "wait", "dance"])
 
@@ -41,11 +41,11 @@ class Machine(RuleBasedStateMachine):
     @initialize(every=st.integers(1, 5), strategy=st.sampled_from(["auto", "copy", "replay"]), stated=st.booleans())
     def build(self, every: int, strategy: Any, stated: bool) -> None:
         cls = Corridor if stated else StatelessCorridor
-        inner = RecordEpisodeStatistics(TimeLimit(cls(), LIMIT), stats_key="whole")
+        inner = RecordEpisodeStatistics(TimeLimit(cls(pit=PIT), LIMIT), stats_key="whole")
         reflector = {"name": "role", "judge": JUDGE}
         retry = PivotRetryWrapper(inner, reflector, ATTEMPTS, restore=strategy, snapshot_every=every)
         self.env = SegmentCreditWrapper(RoleJudgeWrapper(retry, JUDGE, future=FUTURE))
-        self.model = TimeLimit(Corridor(), LIMIT)
+        self.model = TimeLimit(Corridor(pit=PIT), LIMIT)
         # The bare environment gets a generator that repeats, without any wrapper taking notice.
         self.env.unwrapped.reset(seed=0)
 
@@ -81,7 +81,7 @@ class Machine(RuleBasedStateMachine):
         self.begun(*self.env.reset(seed=seed))
 
     @precondition(lambda self: self.alive and not self.ended)
-    @rule(actions=st.lists(ACTIONS, min_size=1, max_size=LIMIT), to_the_end=st.booleans())
+    @rule(actions=st.lists(ACTIONS, min_size=3, max_size=LIMIT), to_the_end=st.booleans())
     def walk(self, actions: list[str], to_the_end: bool) -> None:
         for action in [*actions, *["look"] * (LIMIT * to_the_end)]:
             if self.ended:
