@@ -306,6 +306,16 @@ UNSUPPORTED = {
     "a goal that forbids": changed("(isHot ?o)", "(not (isHot ?o))"),
     "a goal for all": changed("(exists (?r - receptacle)", "(forall (?r - receptacle)"),
     "a goal out of reach": changed("(receptacleType ?r CabinetType)", "(receptacleType ?r DeskType)"),
+    "a goal with one variable twice": changed("(exists (?o - object)", "(exists (?r - object)"),
+    "a goal with a variable of no type": changed("(exists (?o - object)", "(exists (?o)"),
+    "a goal about what never changes": changed("(isHot ?o) (inReceptacle ?o ?r)", "(openable ?r)"),
+    "a goal about two receptacles": changed("(isHot ?o)", "(inReceptacle ?o Sink_bar_1)"),
+    "a goal about two things in hand": changed("(isHot ?o)", "(holds agent1 ?o) (holds agent1 Apple_bar_1)"),
+    "a goal about a stranger": changed("(isHot ?o)", "(isHot Ghost_bar_1)"),
+    "a goal with too many instances": changed(
+        "(:goal (and (exists (?r - receptacle)",
+        "(:goal (and (exists (?r - receptacle " + " ".join(f"?t{i} - rtype ?u{i} - otype" for i in range(6)) + ")",
+    ).replace("(isHot ?o)", "(isHot ?o) " + " ".join(f"(canContain ?t{i} ?u{i})" for i in range(6))),
     "an empty goal": PROBLEM.partition("(:goal")[0] + "(:goal (and)))",
 }
 
@@ -321,6 +331,8 @@ def test_a_domain_with_other_actions_is_refused() -> None:
     for old, new in (
         ("(not (opened ?r))\n            )\n    :effect", "(opened ?r)\n            )\n    :effect"),
         ("(:action look", "(:action stare"),
+        ("  rtype\n  otype\n", "  rtype\n  otype\n  robot\n"),
+        ("(isHot ?o - object)", "(isHot ?o - object ?p - object)"),
         ("?l - location, ?r", "?l - location ?r"),
     ):
         assert old in domain

@@ -254,6 +254,8 @@ def test_other_words_in_a_known_structure_are_spoken(game: Game) -> None:
         "(define (problem x) (:objects a) (:init (not (f a))) (:goal (a)))",
         "(define (problem x) (:objects a) (:init f) (:goal (a)))",
         "(define (problem x) (:objects a) (:init) (:goal))",
+        "(define (domain x) (:objects a) (:init) (:goal (a)))",
+        "(define (problem x) (objects a) (:init) (:goal (a)))",
         "(define (problem x) é)",
         "(" * 50 + ")" * 50,
         " " * (pddl_reader.MAX_CHARACTERS + 1),
@@ -262,6 +264,22 @@ def test_other_words_in_a_known_structure_are_spoken(game: Game) -> None:
 def test_what_is_no_problem_is_refused(problem: str) -> None:
     with pytest.raises(InputError, match="Expected"):
         pddl_reader.parse_problem(problem)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(define (domain x) (:action))",
+        "(define (domain x) (:action a :effect))",
+        "(define (domain x) (:action a :effect e))",
+        "(define (domain x) (:action a) (:action a))",
+        "(define (domain x) (:predicates p))",
+        "(define (domain x) (:predicates (p a)))",
+    ],
+)
+def test_what_is_no_domain_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="Expected"):
+        pddl_reader.parse_domain(text)
 
 
 def test_comments_and_case_are_nothing() -> None:

@@ -10,8 +10,9 @@ Raises :class:`~triage_gym.errors.UnsupportedGame` for goals of another form and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from triage_gym.errors import UnsupportedGame
@@ -183,8 +184,6 @@ def _clause(part: Any, world: Grounding) -> list[tuple[Atom, ...]]:
         atoms = tuple(sorted({_bind(atom, binding) for atom in query.fluent}))
         if atoms and all(world.possible(atom) for atom in atoms):
             found[atoms] = None
-        if len(found) > MAX_INSTANCES:
-            raise UnsupportedGame(f"Expected a goal of at most {MAX_INSTANCES} instances, got more; {_OTHER_BACKEND}")
     if not query.fluent:
         raise UnsupportedGame(f"Expected a goal about things that can change, got {str(part)[:80]}; {_OTHER_BACKEND}")
     return list(found)
@@ -241,18 +240,22 @@ def _join(query: _Query, world: Grounding) -> Iterator[dict[str, str]]:
         atom = min(pending, key=lambda a: sum(x.startswith("?") and x not in bound for x in a))
         pending.remove(atom)
         rows = world.facts.get(atom[0], ())
-        bindings = [b for binding in bindings for row in rows for b in _match(atom, row, binding, query, world)]
-        if len(bindings) > MAX_INSTANCES:
-            raise UnsupportedGame(f"Expected a goal of at most {MAX_INSTANCES} instances, got more; {_OTHER_BACKEND}")
+        bindings = _few(b for binding in bindings for row in rows for b in _match(atom, row, binding, query, world))
     for name, kind in query.variables.items():
         if bindings and name not in bindings[0]:
             values = sorted(x for x, t in world.types.items() if t == kind)
-            bindings = [binding | {name: value} for binding in bindings for value in values]
-            if len(bindings) > MAX_INSTANCES:
-                raise UnsupportedGame(f"Expected a goal of at most {MAX_INSTANCES} instances, got more")
+            bindings = _few(binding | {name: value} for binding in bindings for value in values)
     for binding in bindings:
         if all(binding.get(a, a) != binding.get(b, b) for a, b in query.different):
             yield binding
+
+
+def _few(bindings: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """``bindings``, stopped where a goal has too many."""
+    found = list(islice(bindings, MAX_INSTANCES + 1))
+    if len(found) > MAX_INSTANCES:
+        raise UnsupportedGame(f"Expected a goal of at most {MAX_INSTANCES} instances, got more; {_OTHER_BACKEND}")
+    return found
 
 
 def _match(
@@ -300,7 +303,7 @@ def _instance(atoms: Sequence[Atom], world: Grounding) -> tuple[int, Instance]:
             masks["inside"] |= 1 << world.objects[terms[0]]
         elif predicate == "holds":
             if held not in (-1, world.objects[terms[1]]):
-                raise UnsupportedGame("Expected one thing in hand in a goal, got two: no engine plays this game")
+                raise UnsupportedGame(f"Expected one thing in hand in a goal, got two; {_OTHER_BACKEND}")
             held = world.objects[terms[1]]
         elif predicate == "atlocation":
             location = world.locations[terms[1]]
