@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.utils import EzPickle
+from gymnasium.utils import EzPickle, RecordConstructorArgs
 
 from triage_gym.errors import StateError
 from triage_gym.protocols import Window
 from triage_gym.records import Role, RoleLabel
 from triage_gym.spaces import UnicodeText
+from triage_gym.wrappers import RoleJudgeWrapper
 
 COMMANDS = ("go left", "go right", "look", "wait")
 
@@ -24,7 +25,12 @@ COMMANDS = ("go left", "go right", "look", "wait")
 class StatelessCorridor(gym.Env[str, str]):
     """A corridor that keeps the whole contract, but offers neither get_state nor set_state."""
 
-    metadata = {"render_modes": ["ansi"], "domain": "corridor", "outcome_text": ("You are out!", "You fell!")}  # noqa: RUF012
+    metadata = {
+        "render_modes": ["ansi"],
+        "render_fps": 1,
+        "domain": "corridor",
+        "outcome_text": ("You are out!", "You fell!"),
+    }  # noqa: RUF012
 
     def __init__(self, rooms: int = 6, render_mode: str | None = None, pit: int = -1) -> None:
         self.rooms = rooms
@@ -188,6 +194,14 @@ def register_envs() -> None:
         name = f"test/{cls.__name__}-v0"
         if name not in gym.registry:
             gym.register(name, f"envs_for_tests:{cls.__name__}", max_episode_steps=12)
+
+
+class HastyJudgeWrapper(RoleJudgeWrapper):
+    """A subclass with an argument of its own, which it records before its parent does."""
+
+    def __init__(self, env: gym.Env[Any, Any], haste: int = 1) -> None:
+        RecordConstructorArgs.__init__(self, haste=haste)
+        super().__init__(env, future=haste)
 
 
 class LeftIsRegression:

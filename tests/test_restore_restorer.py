@@ -285,6 +285,43 @@ def test_an_unknown_wrapper_is_copied_and_one_with_a_state_is_asked(wrapper: Any
     assert play(restorer, WALK[6:]) == before[6:]
 
 
+def test_a_layer_that_decides_itself_how_it_is_copied_is_left_to_replay_and_one_that_tells_what_it_holds_is_asked() -> (
+    None
+):
+    class Deciding(StatelessCorridor):
+        def __deepcopy__(self, memo: Any) -> Any:
+            return self
+
+    class Telling(StatelessCorridor):
+        def __getstate__(self) -> Any:
+            return {"told": dict(vars(self))}
+
+        def __setstate__(self, state: Any) -> None:
+            vars(self).update(state["told"])
+
+    for cls, strategy in ((Deciding, "replay"), (Telling, "copy")):
+        restorer = Restorer(TimeLimit(cls(9), 30), "auto", 3)
+        restorer.reset(seed=1, options=None)
+        before = play(restorer, WALK)
+        assert restorer.rewind(6).strategy == strategy
+        assert play(restorer, WALK[6:]) == before[6:]
+
+
+def test_when_even_a_reset_fails_there_is_no_way_back() -> None:
+    class Closing(Corridor):
+        def reset(self, **arguments: Any) -> Any:
+            if self.ended:
+                raise OSError("gone")
+            return super().reset(**arguments)
+
+    restorer = Restorer(Closing(), "restart")
+    restorer.reset(seed=1, options=None)
+    play(restorer, ["go left"])
+    with pytest.raises(RestoreError, match="reset failed too") as caught:
+        restorer.rewind(0)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
 def test_array_observations_and_frame_stacks_come_back() -> None:
     def make() -> gym.Env[Any, Any]:
         return FrameStackObservation(DelayObservation(TimeLimit(gym.make("CartPole-v1").unwrapped, 30), 2), 3)

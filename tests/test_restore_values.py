@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from triage_gym.errors import InputError
+from triage_gym.records import RoleLabel
 from triage_gym.restore.values import fingerprint, independent, same, same_state, text_of
 
 
@@ -53,6 +54,9 @@ def test_text_of_is_json_for_what_is_not_text() -> None:
     assert text_of("Wörter\n") == "Wörter\n"
     assert text_of(np.int64(3)) == "3"
     assert text_of({"b": np.array([1, 2]), "a": (None, 0.5)}) == '{"a": [null, 0.5], "b": [1, 2]}'
+    assert text_of(RoleLabel(1, "D")) == (
+        '{"confidence": 1.0, "probabilities": null, "role": "D", "source": "", "status": "judged", "step": 1, "why": ""}'
+    )
     with pytest.raises(InputError, match="object"):
         text_of(object())
 

@@ -11,6 +11,7 @@ import gymnasium as gym
 import pytest
 from envs_for_tests import (
     Corridor,
+    HastyJudgeWrapper,
     HiddenRNGCorridor,
     LyingCorridor,
     StatelessCorridor,
@@ -163,6 +164,24 @@ def test_a_live_judge_is_shared_never_copied_and_its_spec_has_no_json() -> None:
     assert again.get_wrapper_attr("_judge").get() is judge
     with pytest.raises(TypeError, match="not JSON serializable"):
         env.spec.to_json()
+
+
+def test_a_subclass_that_records_its_own_arguments_is_made_again() -> None:
+    check_wrapper(lambda: HastyJudgeWrapper(corridor(), 2), vector=False)
+    env = HastyJudgeWrapper(corridor(), haste=2)
+    assert env.spec is not None
+    assert env.spec.additional_wrappers[-1].kwargs == {"haste": 2}
+
+
+@pytest.mark.parametrize("mode", ["ansi", "ansi_list"])
+def test_rendering_passes_through_and_its_frames_come_back_with_a_retry(mode: str) -> None:
+    env = SegmentCreditWrapper(PivotRetryWrapper(gym.make("test/Corridor-v0", render_mode=mode)), "grpo")
+    assert env.render_mode == mode
+    env.reset(seed=1)
+    for action in ("go right", "go right", "go left", "go left", "go left"):
+        env.step(action)
+    env.reset(options={"retry": 2})
+    assert env.render() == ("..@" if mode == "ansi" else ["@", ".@", "..@"])
 
 
 def test_plug_ins_are_named_early_and_resolved_late() -> None:

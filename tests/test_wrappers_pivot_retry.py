@@ -271,7 +271,7 @@ def test_any_function_or_reflector_will_do_and_sees_the_whole_attempt() -> None:
     assert record.segments[1].info == {"invalid_action": False}
 
 
-@pytest.mark.parametrize("reflector", [lambda record: 1 / 0, lambda record: "turn 3", lambda record: True])
+@pytest.mark.parametrize("reflector", [lambda record: {}["100% sure"], lambda record: "turn 3", lambda record: True])
 def test_a_reflector_that_fails_leads_to_a_counted_restart(reflector: Any) -> None:
     env = make(reflector=reflector)
     fail(env, seed=1)
@@ -319,6 +319,50 @@ def test_an_environment_that_begins_elsewhere_is_a_mismatch_that_is_never_traine
         info = env.step("look")[4]
     assert info["episode_record"].error is not None
     assert info["episode_record"].prefix_length == 0
+
+
+def test_what_follows_a_mismatch_is_never_trained_either() -> None:
+    starts = iter(["a", "b", "c"])
+
+    class Once(StatelessCorridor):
+        """Begins elsewhere at its second reset and there ever after."""
+
+        now = ""
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            _, info = super().reset(seed=seed)
+            self.now = next(starts, self.now)
+            return self.now, {**info, "task_id": ""}
+
+    env = SegmentCreditWrapper(PivotRetryWrapper(TimeLimit(Once(), 3), restore="replay"), "grpo")
+    errors = []
+    for retry in ({}, {"retry": 1}, {"retry": 0}):
+        if retry == {"retry": 1}:
+            with pytest.warns(UserWarning, match="failed"):
+                status = env.reset(options=retry)[1]["restore_status"]
+            assert status == "mismatch"
+        else:
+            env.reset(seed=None if retry else 1, options=retry)
+        for _ in range(3):
+            info = env.step("look")[4]
+        errors.append(info["episode_record"].error)
+    assert errors[0] is None
+    assert errors[1] == errors[2] == "the retry did not come back to the recorded start"
+    env.reset(seed=1)
+    for _ in range(3):
+        info = env.step("look")[4]
+    assert info["episode_record"].error is None
+
+
+def test_an_environment_with_an_attempt_of_its_own_is_not_taken_for_a_retry() -> None:
+    class Own(Corridor):
+        def reset(self, **arguments: Any) -> Any:
+            observation, info = super().reset(**arguments)
+            return observation, {**info, "attempt": "first", "prefix_length": 7}
+
+    env = SegmentCreditWrapper(TimeLimit(Own(), 9), "grpo")
+    env.reset(seed=1)
+    assert env.step("go left")[4]["episode_record"].attempt == 0
 
 
 @pytest.mark.parametrize("strategy", ["native", "copy", "replay", "restart"])

@@ -30,19 +30,23 @@ class Attempt:
         Raises:
             InputError: If the reset announces a prefix that did not pass through here.
         """
-        prefix = int(info.get("prefix_length", 0))
+        # Only the facts of PivotRetryWrapper, not keys that an environment happens to call the same.
+        facts = info if "pivot_step" in info and "prefix_length" in info else {}
+        prefix = int(facts.get("prefix_length", 0))
         if prefix > len(self.segments):
             raise InputError(
                 f"Expected the {prefix} turns before the pivot to have passed through this wrapper, got only "
                 f"{len(self.segments)}; put PivotRetryWrapper below it and always step through the outermost wrapper"
             )
         del self.segments[prefix:]
-        self.number = int(info.get("attempt", 0))
-        self.pivot = int(info.get("pivot_step", -1))
+        self.number = int(facts.get("attempt", 0))
+        self.pivot = int(facts.get("pivot_step", -1))
         self.prefix_length = prefix
-        # Not the original start: nothing that follows may be compared with, or trained as, this task.
-        mismatch = info.get("restore_status") == "mismatch"
-        self.error = "the retry did not come back to the recorded start" if mismatch else None
+        if self.number == 0:
+            self.error = None
+        if facts.get("restore_status") == "mismatch":
+            # Nothing that follows, further retries included, may be trained as this task.
+            self.error = "the retry did not come back to the recorded start"
         self._last = text_of(observation)
         if not prefix:
             self.start_observation = self._last

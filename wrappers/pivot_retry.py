@@ -249,7 +249,8 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise InputError(f"Expected a Reflection, got {found!r}")
         except Exception as error:  # noqa: BLE001 - a reflector may call anything; a failure is counted and restarts
             self._counts["failed_reflectors"] += 1
-            logger.warn(f"The reflector failed ({type(error).__name__}: {error}); the attempt begins from its start")
+            # An argument of its own: Gymnasium formats the message with %, which foreign text may hold.
+            logger.warn("%s", f"The reflector failed ({type(error).__name__}: {error}); the attempt begins anew")
             return Reflection("", 0, "failed")
         return found
 

@@ -42,8 +42,8 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     read-only float64 arrays of shape ``(segments,)``, one a member, by the credit rule).
 
     A group is named by ``reset(options={"group_id": …})``, else by the seed (and the task, when an option chooses it),
-    else by the task and its first observation; never by the index of the environment. A retry belongs to the group of
-    the attempt that it retries, with its prefix marked by ``prefix_length``. Members that start from different
+    else by the task and its first observation; never by the index of the environment. A retry is a member too, of the
+    group of the attempt that it retries, with its prefix marked by ``prefix_length``. Members that start from different
     observations are refused: the environment ignores its seed.
 
     Success and score come from the last info, see :class:`~triage_gym.wrappers._outcome.OutcomeReader`. An attempt whose

@@ -178,11 +178,13 @@ class Restorer:
 
     def _give_up(self, name: RestoreStrategy, pivot: int, error: Exception) -> None:
         reason = f"going back to turn {pivot} by {name} failed: {type(error).__name__}: {error}"
-        if name not in self.reasons:
-            logger.warn(f"{reason}. Another way is taken; what follows is still verified")
+        known = name in self.reasons
         self.reasons[name] = reason
         if name in ("native", "copy"):
             self._capture, self._kept = None, []
+        if not known:
+            # An argument of its own: Gymnasium formats the message with %, which foreign text may hold.
+            logger.warn("%s", f"{reason}. Another way is taken; what follows is still verified")
 
     def _from_kept(self, pivot: int) -> Reset:
         capture = self._capture

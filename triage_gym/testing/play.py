@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils.passive_env_checker import data_shares_objects
 
 
 @dataclass(slots=True)
@@ -73,9 +72,9 @@ def facts(answers: list[Answer]) -> list[Any]:
 
 
 def shares_containers(a: Any, b: Any) -> bool:
-    """Whether two answers share an object that someone could write to. Sees lists too, which Gymnasium's check does not."""
+    """Whether two answers share an object that someone could write to: a dict, a list or the memory of an array."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a is b or any(shares_containers(a[key], b[key]) for key in a.keys() & b.keys())
-    if isinstance(a, list) and isinstance(b, list):
-        return a is b or any(shares_containers(x, y) for x, y in zip(a, b, strict=False))
-    return data_shares_objects(a, b)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return (a is b and isinstance(a, list)) or any(map(shares_containers, a, b))
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and bool(np.shares_memory(a, b))
