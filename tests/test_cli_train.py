@@ -92,6 +92,7 @@ def test_a_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "pickles" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_comparison_ends_with_pairs_and_goes_on_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c"
     arguments = ["--credits", "grpo+whiten", "triage", "--seeds", "0", "1", "--run-dir", str(path)]

@@ -8,6 +8,7 @@ processes of their own, each with one torch thread, so a plug-in must be importa
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -168,9 +169,8 @@ class _Worker(threading.Thread):
             except queue.Empty:
                 break
             self._do(job)
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
+        if self._process is not None:
+            _end(self._process)
 
     def _do(self, job: Job) -> None:
         process = self._process = self._process or _spawn()
@@ -186,7 +186,7 @@ class _Worker(threading.Thread):
                     return
         except BrokenPipeError:
             pass
-        code = process.wait()
+        code = _end(process)
         self._process = None
         if not self._stopped:
             self._tell(job.name, {"kind": "failed", "error": f"its process ended with {_ending(code)}"})
@@ -202,6 +202,17 @@ class _Worker(threading.Thread):
         self._stopped = True
         if self._process is not None:
             self._process.kill()
+
+
+def _end(process: subprocess.Popen[str]) -> int:
+    """Tell a worker that nothing more comes, wait for it and close its pipes; its exit status."""
+    with contextlib.suppress(BrokenPipeError):
+        assert process.stdin is not None
+        process.stdin.close()
+    code = process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+    return code
 
 
 def _ending(code: int) -> str:
