@@ -33,9 +33,9 @@ from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.pretraining import make_start
 from triage_gym.trainers.progress import Clock, Progress, Update
 from triage_gym.trainers.rollout import Batch, Rollouts
-from triage_gym.trainers.run_dir import RunDir, read_json, write_json
+from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
 from triage_gym.trainers.scalars import Scalars
-from triage_gym.trainers.signals import Signals
+from triage_gym.trainers.signals import Interrupted, Signals
 
 
 def train(
@@ -78,13 +78,14 @@ def train(
             with _no_collections():
                 row, timing = run.update(clock)
             run.evaluate_if_due(run.turns - timing["batch_turns"])
-            if run.number % config.checkpoint_every == 0 or signals.caught is not None:
-                run.save()
             if progress is not None:
-                progress(
-                    Update(run.dir.path.name, run.number, run.turns, config.turns, row, timing, clock.eta(run.turns))
-                )
-            signals.leave_if_caught()
+                eta = clock.eta(run.turns)
+                progress(Update(run.dir.path.name, run.number, run.turns, config.turns, row, timing, eta))
+            caught = signals.caught  # read once: what comes after a save that did not know of it waits for the next
+            if caught is not None or run.number % config.checkpoint_every == 0:
+                run.save()
+            if caught is not None:
+                raise Interrupted(caught)
         return run.finish()
 
 
@@ -133,7 +134,7 @@ class _Run:
             raise InputError(
                 f"Expected a directory without checkpoints, got {self.dir.path}; resume that run or choose another one"
             )
-        self.dir.cut({})
+        self.dir.cut({}, 0)
         randomness.seed_globals(self.config.seed)
         if start is None:
             made, facts = make_start(self.config)
@@ -167,7 +168,7 @@ class _Run:
         self.order.go_to(state["cursor"])
         self.watch.active = dict(state["watch"])
         self.number, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
-        self.dir.cut(state["logs"])
+        self.dir.cut(state["logs"], self.number)
         evaluations = read_json(self.dir.path / "eval.json")["evaluations"]
         self.evaluations = [e for e in evaluations if e["update"] <= self.number]
         write_json(self.dir.path / "config.json", self.config.to_json())
@@ -221,7 +222,7 @@ class _Run:
         self.dir.append("metrics.jsonl", row)
         self._trace(batch, [tuple(a.tolist()) for a in advantages])
         timing = self._timing(batch, times, clock)
-        self.dir.append("timings.jsonl", timing)
+        self.dir.append(TIMINGS, timing)
         if self.scalars is not None:
             self.scalars.write(row, self.turns)
         return row, timing

@@ -57,8 +57,10 @@ from typing import Any, Final
 
 from triage_gym.errors import CheckpointError, InputError
 
-LOGS: Final = ("metrics.jsonl", "timings.jsonl", "traces.jsonl")
+LOGS: Final = ("metrics.jsonl", "traces.jsonl")
 """Append-only files whose length is part of a checkpoint."""
+TIMINGS: Final = "timings.jsonl"
+"""Its length depends on what the clock said, so it is cut by the number of the update."""
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -132,8 +134,8 @@ class RunDir:
             out[name] = path.stat().st_size if path.exists() else 0
         return out
 
-    def cut(self, sizes: Mapping[str, int]) -> None:
-        """Drop what was logged after the checkpoint with these ``sizes``.
+    def cut(self, sizes: Mapping[str, int], update: int) -> None:
+        """Drop what was logged after the checkpoint of ``update`` with these ``sizes``.
 
         Raises:
             CheckpointError: When a log is shorter than it was.
@@ -148,3 +150,7 @@ class RunDir:
                 )
             if path.exists():
                 os.truncate(path, size)
+        kept = [row for row in read_lines(self.path / TIMINGS) if row["update"] <= update]
+        (self.path / TIMINGS).unlink(missing_ok=True)
+        for row in kept:
+            self.append(TIMINGS, row)

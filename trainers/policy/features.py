@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -19,7 +20,9 @@ PATTERNS: Final = 1 << PATTERN_BITS
 class Register:
     """Numbers commands by their tokens, in the order in which they are first met.
 
-    The numbers are a cache and never reach the weights, which belong to the tokens; so the order does not matter.
+    The numbers are a cache: they never reach the weights, which belong to the tokens, and :meth:`ordered` brings any set
+    of commands into an order that does not depend on them. Sums over commands then round alike whatever was met before,
+    so that a resumed run, whose register begins empty, equals a straight one.
 
     Args:
         length: Tokens a command; shorter ones are padded with 0.
@@ -29,6 +32,7 @@ class Register:
         self._length = length
         self._numbers: dict[tuple[int, ...], int] = {}
         self._rows = np.zeros((256, length), np.int64)
+        self._ranks = np.zeros(256, np.int64)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -40,7 +44,10 @@ class Register:
             found = len(self._numbers)
             if found == len(self._rows):
                 self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+                self._ranks = np.concatenate([self._ranks, np.zeros_like(self._ranks)])
             self._rows[found, : len(tokens)] = tokens
+            digest = hashlib.blake2b(self._rows[found].tobytes(), digest_size=8).digest()
+            self._ranks[found] = int.from_bytes(digest, "little", signed=True)
             self._numbers[tokens] = found
         return found
 
@@ -48,6 +55,10 @@ class Register:
         """``(U, T)`` tokens of the commands ``(U,)``."""
         out: NDArray[np.int64] = self._rows[numbers]
         return out
+
+    def ordered(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same commands in an order that their tokens alone decide."""
+        return numbers[np.argsort(self._ranks[numbers])]
 
 
 @dataclass(frozen=True, slots=True)
