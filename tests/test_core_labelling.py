@@ -186,7 +186,7 @@ def test_window_options_reach_the_judge() -> None:
     label_record(attempt(5), judge, past=1, future=2, outcome_text=("o3",))
     window = judge.windows[2]
     assert (len(window.past), len(window.future)) == (1, 2)
-    assert window.next_observation == "[outcome hidden]"
+    assert window.next_observation == ""
     with pytest.raises(InputError):
         label_record(attempt(), judge, past=-1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from triage_gym.errors import InputError
 from triage_gym.protocols import Pair, Window
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
-from triage_gym.windows import OUTCOME_LITERALS, REDACTED, build_windows, redact
+from triage_gym.windows import OUTCOME_LITERALS, build_windows, redact
 
 
 def attempt(*turns: tuple[str, str], start: str = "start", **fields: Any) -> EpisodeRecord:
@@ -88,11 +89,16 @@ END = "*** The End ***\n\nYou scored 3 out of a possible 3, in 12 turns.\n\nWoul
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
-        ("You move the cup 2 to the fridge 1. You won!", "You move the cup 2 to the fridge 1. " + REDACTED),
-        (END, f"{REDACTED}\n\n{REDACTED}"),
-        ("Dark.\n*** You lost! ***", "Dark.\n" + REDACTED),
-        ("Thanks! [SEP] Your score (min 0.0, max 1.0): 1.0", "Thanks! [SEP] " + REDACTED),
-        ("Taken.\n\nYour score has just gone up by one point.", "Taken.\n\n" + REDACTED),
+        ("You move the cup 2 to the fridge 1. You won!", "You move the cup 2 to the fridge 1."),
+        (END, ""),
+        ("Taken.\n\n\n\n " + END, "Taken."),
+        ("Dark.\n*** You lost! ***", "Dark."),
+        ("Dark.\n*** You lost! ***\n", "Dark.\n"),
+        ("You won! Well done.", "Well done."),
+        ("Done. You won! Well done.", "Done. Well done."),
+        ("You wonYou won!!", ""),
+        ("Thanks! [SEP] Your score (min 0.0, max 1.0): 1.0", "Thanks! [SEP]"),
+        ("Taken.\n\nYour score has just gone up by one point.", "Taken."),
         (
             "You see a scorecard and a lost coin. You won a smile.",
             "You see a scorecard and a lost coin. You won a smile.",
@@ -113,7 +119,7 @@ def test_declared_wording_is_hidden_everywhere_and_actions_stay() -> None:
         for shown in (window.task, window.observation, window.next_observation):
             assert "GREEN" not in shown
         for pair in window.past + window.future:
-            assert pair.observation == f"{REDACTED} {REDACTED}"
+            assert pair.observation == ""
     assert build_windows(record)[0].action == "say GREEN"
 
 
@@ -158,11 +164,30 @@ def test_windows_do_not_depend_on_how_it_ended(
 @settings(max_examples=1000)
 @given(st.lists(st.tuples(texts, texts), max_size=6), st.lists(st.text("abc", min_size=1, max_size=3), max_size=3))
 def test_no_declared_literal_is_left(turns: list[tuple[str, str]], literals: list[str]) -> None:
-    literals = [x for x in literals if x not in REDACTED]
     for window in build_windows(attempt(*turns), outcome_text=literals):
         shown = [window.task, window.observation, window.next_observation]
         shown += [p.observation for p in window.past + window.future]
-        for text in shown:
-            # What stands around a mark may spell a literal with it only if the mark itself did.
-            assert not any(x in part for x in literals for part in text.split(REDACTED))
-            assert not any(x in text for x in OUTCOME_LITERALS)
+        assert not any(x in text for x in [*literals, *OUTCOME_LITERALS] for text in shown)
+
+
+plain = st.text("abc .\n", max_size=20).map(str.strip)
+
+
+@settings(max_examples=1000)
+@given(
+    st.lists(st.tuples(plain, plain), min_size=1, max_size=8),
+    st.sampled_from([*OUTCOME_LITERALS, END, "You found it!", "You found it!\n*** The End ***"]),
+    st.sampled_from(["", " ", "\n\n"]),
+)
+def test_a_won_attempt_looks_like_one_that_says_nothing(turns: list[tuple[str, str]], said: str, gap: str) -> None:
+    action, answer = turns[-1]
+    won = attempt(*turns[:-1], (action, answer + gap + said), start="a")
+    silent = attempt(*turns, start="a")
+    assert build_windows(won, outcome_text=("You found it!",)) == build_windows(silent)
+
+
+def test_cutting_out_is_linear_in_the_text() -> None:
+    text = " " * 200_000 + "x You won!" + " " * 200_000
+    start = time.process_time()
+    assert redact(text) == text.replace(" You won!", "")
+    assert time.process_time() - start < 0.1

@@ -111,7 +111,8 @@ def test_the_outcome_is_hidden_and_rewards_and_infos_are_untouched() -> None:
     shown = str(judge.calls)
     assert "You are out!" not in shown
     assert "success" not in shown
-    assert "[outcome hidden]" in shown
+    # The noise stays, and nothing in place of the outcome tells that there was one.
+    assert judge.calls[-1][-1].next_observation == rest[0].replace(" You are out!", "")
 
 
 def test_no_earlier_info_changes() -> None:

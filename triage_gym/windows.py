@@ -3,9 +3,9 @@
 A window holds the task, the segment and the (action, observation) pairs around it (TRIAGE, arXiv:2606.32017: at most 5
 before and 5 after). Promised: rewards, score, success, ``terminated``, ``truncated`` and infos have no influence on it,
 except that actions the environment refused are left out of ``earlier_actions``; and every literal that tells the
-outcome, declared by the environment or in :data:`OUTCOME_LITERALS`, is replaced by :data:`REDACTED` in the task and in
-every observation. Actions stay as the agent wrote them. Left to you: to declare in ``metadata["outcome_text"]`` what
-else your environment says at the end.
+outcome, declared by the environment or in :data:`OUTCOME_LITERALS`, is cut out of the task and of every observation
+without a trace (a mark in its place would tell the outcome just as well). Actions stay as the agent wrote them. Left to
+you: to declare in ``metadata["outcome_text"]`` what else your environment says at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from triage_gym.errors import InputError
 from triage_gym.protocols import Pair, Window
 from triage_gym.records import EpisodeRecord, Segment
 
-REDACTED: Final = "[outcome hidden]"
 OUTCOME_LITERALS: Final = (
     "*** The End ***",
     "*** You have won ***",
@@ -26,13 +25,13 @@ OUTCOME_LITERALS: Final = (
     "You won!",
     "You lost!",
 )
-"""Terminal wording of TextWorld, Z-machine games and ALFWorld, redacted whether declared or not."""
+"""Terminal wording of TextWorld, Z-machine games and ALFWorld, cut out whether declared or not."""
 OUTCOME_OPENINGS: Final = (
     "You scored ",
     "Your score has just ",
     "Your score (min 0.0, max 1.0)",
 )
-"""Openings of a sentence that goes on with the score; the text is hidden from here on, the score with it."""
+"""Openings of a sentence that goes on with the score; the text is cut off here, the score with it."""
 NO_EFFECT: Final = "Nothing happens."
 """The reply by which parser games refuse an action; such an action changed nothing."""
 
@@ -95,22 +94,36 @@ def build_windows(
 
 
 def redact(text: str, outcome_text: Sequence[str] = ()) -> str:
-    """``text`` without what tells the outcome: the declared literals and the wording known from common games."""
-    for literal in outcome_text:
-        if literal in text:
-            text = text.replace(literal, REDACTED)
-    # Almost no text holds any of these four; looking for all nine openings in each would cost more than the judge.
-    if "*** " in text or "cor" in text or " won" in text or " lost" in text:
-        for literal in OUTCOME_LITERALS:
-            text = text.replace(literal, REDACTED)
-        for opening in OUTCOME_OPENINGS:
-            kept, found, _ = text.partition(opening)
-            text = kept + REDACTED if found else text
-    return text
+    """``text`` without what tells the outcome: the declared literals and the wording known from common games.
+
+    White space before a literal goes with it, so that "Done. You won!" becomes what "Done." is.
+    """
+    while True:
+        shown = text
+        for literal in outcome_text:
+            if literal in text:
+                text = _cut_out(text, literal)
+        # Almost no text holds any of these four; looking for all nine openings in each would cost more than the judge.
+        if "*** " in text or "cor" in text or " won" in text or " lost" in text:
+            for literal in OUTCOME_LITERALS:
+                if literal in text:
+                    text = _cut_out(text, literal)
+            for opening in OUTCOME_OPENINGS:
+                kept, found, _ = text.partition(opening)
+                text = kept.rstrip() if found else text
+        # What stood around a literal may spell another one.
+        if text == shown:
+            return text
+
+
+def _cut_out(text: str, literal: str) -> str:
+    *before, last = text.split(literal)
+    kept = "".join([part.rstrip() for part in before])
+    return kept + last if kept else last.lstrip()
 
 
 def _check_literals(outcome_text: Sequence[str]) -> tuple[str, ...]:
-    """The literals, longest first, so that one which holds another is replaced whole."""
+    """The literals, longest first, so that one which holds another is cut out whole."""
     if isinstance(outcome_text, str):
         raise InputError(f"Expected `outcome_text` to be a sequence of strings, got the string {outcome_text!r}")
     for literal in outcome_text:
