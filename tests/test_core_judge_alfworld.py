@@ -341,6 +341,18 @@ EPISODES: dict[str, tuple[str, list[Turn]]] = {
             put("mug 1", "desk 1", "D"),
         ],
     ),
+    "detours with the object in hand, to what was shown otherwise": (
+        PICK,
+        [
+            go("shelf 1", "E", "mug 1"),
+            take("mug 1", "shelf 1", "D"),
+            go_open("drawer 1", "N", "pen 1"),
+            closes("drawer 1", "N"),
+            opens("drawer 1", "R", "pen 1"),
+            go("countertop 1", "N", "egg 1"),
+            ("examine countertop 1", "On the countertop 1, you see a egg 1.", "R"),
+        ],
+    ),
     "putting it down, and up again": (
         PICK,
         [
@@ -473,6 +485,11 @@ def test_a_truncated_history_does_no_harm() -> None:
     bare = [w._replace(earlier_actions=()) for w in build_windows(attempt(task, turns))]
     assert [x.role for x in RuleJudge().judge(bare)][:2] == ["E", "D"]
     assert RuleJudge().judge(bare)[3].role == "D"
+
+
+def test_without_a_past_what_is_in_sight_is_still_known() -> None:
+    turns = [go("shelf 1", "", "mug 1"), go_open("drawer 1", "", "pen 1"), opens("drawer 1", "", "pen 1")]
+    assert label_record(attempt(PICK, turns), RuleJudge(), past=0).roles == ("E", "R", "R")
 
 
 def test_undoing_and_doing_again_never_pays() -> None:
