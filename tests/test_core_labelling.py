@@ -159,6 +159,15 @@ def test_the_user_can_still_interrupt(stop: BaseException) -> None:
         label_record(attempt(), Says(stop))
 
 
+def test_a_judge_that_takes_windows_out_of_its_list_loses_no_label() -> None:
+    def emptying(windows: Any) -> Any:
+        return [RoleLabel(windows.pop(0).step, "E") for _ in range(len(windows))]
+
+    assert label_record(attempt(), Says(emptying)).roles == ("E", "E", "E")
+    windows = build_windows(attempt())
+    assert len(judge_windows(Says(emptying), windows)) == len(windows) == 3
+
+
 def test_nothing_to_judge_asks_nobody() -> None:
     judge = Says(good)
     assert label_record(attempt(0), judge).labels == ()

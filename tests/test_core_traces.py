@@ -174,3 +174,17 @@ def test_what_is_no_trace_is_refused_with_its_line(tmp_path: Path, line: bytes) 
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="readable file"):
         read_traces(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize("field", ["score", "advantages", "update"])
+def test_a_number_that_no_float_holds_is_refused_with_its_line(tmp_path: Path, field: str) -> None:
+    data = trace(1).to_json() | {field: [10**400, 0] if field == "advantages" else 10**400}
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(encode(trace(1)) + json.dumps(data).encode() + b"\n")
+    if field == "update":  # a whole number stays one, however large
+        assert read_traces(path).items[1].update == 10**400
+    else:
+        with pytest.raises(InputError, match="line 2"):
+            read_traces(path)
+    with pytest.raises(InputError):
+        encode(replace(trace(1), advantages=(10**400, 0.0)))

@@ -31,17 +31,25 @@ def _read(data: Mapping[str, Any], key: str, kind: type | tuple[type, ...], wher
     """Field ``key`` of a JSON object, checked; bool is never taken for a number, nor a non-finite one for a float."""
     value = data.get(key, default)
     if value is _MISSING:
-        raise InputError(f"Expected {where} to have the field {key!r}, got {sorted(data)}")
+        raise InputError(f"Expected {where} to have the field {key!r}, got {sorted(map(str, data))}")
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if isinstance(value, bool) and bool not in kinds:
         raise InputError(f"Expected {where}.{key} to be {_names(kinds)}, got {value!r}")
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = _as_float(value)
     if not isinstance(value, kinds):
         raise InputError(f"Expected {where}.{key} to be {_names(kinds)}, got {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"Expected {where}.{key} to be finite, got {value}")
     return value
+
+
+def _as_float(number: int) -> float:
+    """``number`` as a float, infinite when it is too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _names(kinds: Sequence[type]) -> str:
@@ -56,7 +64,7 @@ def _object(data: Any, where: str) -> Mapping[str, Any]:
 
 def _check_schema(data: Mapping[str, Any], where: str) -> None:
     version = data.get("schema")
-    if version != SCHEMA:
+    if type(version) is not int or version != SCHEMA:
         raise InputError(
             f'Expected {where} with "schema": {SCHEMA}, got {version!r}; '
             "it was written by another version of triage_gym or is not a record"
@@ -154,21 +162,28 @@ class RoleLabel:
         status = _read(d, "status", str, "label", "judged")
         if status not in LABEL_STATUSES:
             raise InputError(f"Expected label.status to be one of {LABEL_STATUSES}, got {status!r}")
-        raw = _read(d, "probabilities", (list, type(None)), "label", None)
-        probabilities = None
-        if raw is not None:
-            if len(raw) != 4 or not all(isinstance(p, int | float) and math.isfinite(p) for p in raw):
-                raise InputError(f"Expected label.probabilities to be four finite numbers, got {raw!r}")
-            probabilities = (float(raw[0]), float(raw[1]), float(raw[2]), float(raw[3]))
+        if (role is None) == (status == "judged"):
+            raise InputError(f"Expected a label with a role to be judged and no other, got {role!r} and {status!r}")
+        confidence = _read(d, "confidence", float, "label", 1.0)
+        if not 0.0 <= confidence <= 1.0:
+            raise InputError(f"Expected label.confidence in [0, 1], got {confidence}")
         return cls(
             step=_read(d, "step", int, "label"),
             role=cast("Role | None", role),
-            confidence=_read(d, "confidence", float, "label", 1.0),
-            probabilities=probabilities,
+            confidence=confidence,
+            probabilities=_probabilities(_read(d, "probabilities", (list, type(None)), "label", None)),
             why=_read(d, "why", str, "label", ""),
             source=_read(d, "source", str, "label", ""),
             status=cast(LabelStatus, status),
         )
+
+
+def _probabilities(raw: list[Any] | None) -> tuple[float, float, float, float] | None:
+    if raw is None:
+        return None
+    if len(raw) != len(ROLES) or not all(type(p) in (int, float) and 0 <= p <= 1 for p in raw):
+        raise InputError(f"Expected label.probabilities to be four numbers in [0, 1], got {raw!r:.80}")
+    return float(raw[0]), float(raw[1]), float(raw[2]), float(raw[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +266,12 @@ class EpisodeRecord:
                 f"Expected no labels or one for each of the {len(self.segments)} segments of {self.group_id!r}, "
                 f"got {len(self.labels)}"
             )
+        for segment, label in zip(self.segments, self.labels, strict=False):
+            if segment.index != label.step:
+                raise InputError(
+                    f"Expected the labels of {self.group_id!r} in the order of its segments, got one of step "
+                    f"{label.step} for segment {segment.index}"
+                )
         if not 0 <= self.prefix_length <= len(self.segments):
             raise InputError(
                 f"Expected prefix_length in [0, {len(self.segments)}] in {self.group_id!r}, got {self.prefix_length}"

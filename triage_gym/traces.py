@@ -66,10 +66,17 @@ class Trace:
 def _advantages(data: Any, segments: int) -> tuple[float, ...] | None:
     if data is None:
         return None
-    numbers = isinstance(data, list | tuple) and all(type(x) in (int, float) and math.isfinite(x) for x in data)
-    if not numbers or len(data) != segments:
+    if not isinstance(data, list | tuple) or len(data) != segments or not all(map(_is_finite, data)):
         raise InputError(f"Expected trace.advantages to be null or {segments} finite numbers, got {data!r:.80}")
     return tuple(map(float, data))
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether ``value`` is a number that a float can hold."""
+    try:
+        return type(value) in (int, float) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 class TraceWriter:

@@ -54,7 +54,8 @@ def judge_windows(judge: Judge, windows: Sequence[Window]) -> list[RoleLabel]:
     source = type(judge).__name__
     steps = [w.step for w in windows]
     try:
-        answers: list[Any] = list(islice(judge.judge(windows), len(windows) + 1))
+        # A copy: a judge may work its list off without emptying ours.
+        answers: list[Any] = list(islice(judge.judge(list(windows)), len(windows) + 1))
     except Exception as error:  # noqa: BLE001 - whatever a judge does, the attempt keeps its outcome term
         return failed_labels(windows, f"{source} raised {type(error).__name__}: {_safe_text(error)}", source)
     if len(answers) != len(windows):
