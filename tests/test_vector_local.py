@@ -12,7 +12,7 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.wrappers import TimeLimit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_envs import EchoEnv, FourResults, breaks_later, broken, not_an_env
+from vector_envs import Answers, EchoEnv, FourResults, SpeechlessEnv, breaks_later, broken, not_an_env
 
 from triage_gym.errors import EnvironmentFailure, InputError
 from triage_gym.spaces import UnicodeText
@@ -103,6 +103,16 @@ def test_indices_of_no_member_are_refused(index: Any) -> None:
             venv.reset({index: (1, None)})
 
 
+@pytest.mark.parametrize("actions", [["go", "go"], [0, 1], "go", None, 0])
+def test_actions_that_name_no_member_are_refused_and_nobody_moves(actions: Any) -> None:
+    with TextVectorEnv(named(2)) as venv:
+        venv.reset(seed=1)
+        with pytest.raises(InputError, match="Expected actions as {index: action}"):
+            venv.step(actions)
+        assert venv.active == (0, 1)
+        assert "turn 1 " in venv.step({0: "go"})[0].observation
+
+
 def test_results_come_in_the_order_of_the_question() -> None:
     with TextVectorEnv(named(3)) as venv:
         assert list(venv.reset([2, 0, 1], seed=1)) == [2, 0, 1]
@@ -187,6 +197,52 @@ def test_results_of_another_form_are_a_failure() -> None:
     with TextVectorEnv(FourResults, 1) as venv:
         venv.reset(seed=1)
         assert "ValueError" in venv.step({0: "go"})[0].info["env_error"]
+
+
+WRONG_ANSWERS = sorted(set(Answers.ANSWERS) - {"numpy's values"})
+
+
+@pytest.mark.parametrize("answer", WRONG_ANSWERS)
+def test_an_answer_of_wrong_types_costs_its_member_alone(answer: str) -> None:
+    twin = EchoEnv()
+    with TextVectorEnv(Answers, 3) as venv:
+        venv.reset(seed=[4, 4, 4])
+        twin.reset(seed=4)
+        results = venv.step({0: "go", 1: answer, 2: "go"})
+        assert results[0] == results[2] == twin.step("go")
+        assert results[1][:4] == ("", 0.0, False, True)
+        assert "TypeError: " in results[1].info["env_error"]
+        assert venv.active == (0, 2)
+        assert venv.reset([1], seed=[4])[1] == twin.reset(seed=4)
+
+
+def test_numpys_truth_values_and_numbers_become_pythons() -> None:
+    with TextVectorEnv(Answers, 1) as venv:
+        venv.reset(seed=1)
+        result = venv.step({0: "numpy's values"})[0]
+        assert result == ("o", 0.5, True, False, {"x": 1})
+        assert (type(result.reward), type(result.terminated), type(result.truncated)) == (float, bool, bool)
+        assert venv.active == ()
+
+
+def test_a_reset_without_an_info_dict_leaves_the_member_inactive() -> None:
+    class Bare(EchoEnv):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            return "hello", None
+
+    with TextVectorEnv([EchoEnv, Bare]) as venv:
+        results = venv.reset(seed=1)
+        assert "TypeError: Expected a dict as the info of a reset" in results[1].info["env_error"]
+        assert venv.active == (0,)
+
+
+def test_an_exception_that_cannot_be_printed_is_still_reported() -> None:
+    with TextVectorEnv(SpeechlessEnv, 2) as venv:
+        venv.reset(seed=1)
+        results = venv.step({0: "go", 1: "raise"})
+        assert results[1].info["env_error"].startswith("Speechless: (no message")
+        assert venv.active == (0,)
 
 
 def test_a_member_that_keeps_failing_is_retired() -> None:

@@ -130,6 +130,26 @@ def test_one_that_kills_its_process_every_time_is_given_up(fault: str, code: int
         assert venv.retired == (1,)
 
 
+@pytest.mark.parametrize(
+    ("env", "action", "message"),
+    [
+        ("vector_envs:EchoEnv", "leave", "SystemExit: 3"),
+        ("vector_envs:SpeechlessEnv", "raise", "Speechless: (no message"),
+        ("vector_envs:Answers", "array as terminated", "TypeError: Expected True or False as terminated"),
+    ],
+)
+def test_leaving_or_talking_nonsense_is_one_failure_and_kills_no_process(env: str, action: str, message: str) -> None:
+    with TextVectorEnv(env, 2, workers=1, max_restarts=1) as venv:
+        venv.reset(seed=1)
+        before = [process.pid for process in multiprocessing.active_children()]
+        results = venv.step({0: "go", 1: action})
+        assert results[1].info["env_error"].startswith(message)
+        assert venv.active == (0,)
+        assert venv.retired == ()
+        assert [process.pid for process in multiprocessing.active_children()] == before
+        assert venv.reset([1], seed=[2])[1] == Twin().reset(2)
+
+
 @pytest.mark.parametrize("fault", ["sleep", "hold"])
 def test_one_that_hangs_is_given_up_at_the_deadline(fault: str) -> None:
     twins = [Twin() for _ in range(4)]

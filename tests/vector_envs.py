@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from triage_gym.spaces import UnicodeText
 from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
@@ -80,7 +81,14 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-FAULTS = {"raise": fail, "sleep": sleep, "hold": hold_the_lock, "die": die, "exit": lambda: sys.exit(3)}
+FAULTS = {
+    "raise": fail,
+    "sleep": sleep,
+    "hold": hold_the_lock,
+    "die": die,
+    "exit": lambda: os._exit(3),
+    "leave": lambda: sys.exit(3),
+}
 
 
 class UnreproducibleEnv(EchoEnv):
@@ -127,6 +135,43 @@ class UnreadableInfo(EchoEnv):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, info | {"live": Unreadable()}
+
+
+class Answers(EchoEnv):
+    """Answers a step with what was laid down for its action, whatever that is."""
+
+    ANSWERS: Mapping[str, Any] = {
+        "array as terminated": ("o", 0.0, np.array([True, False]), False, {}),
+        "array as truncated": ("o", 0.0, False, np.array([True, False]), {}),
+        "None as terminated": ("o", 0.0, None, False, {}),
+        "text as terminated": ("o", 0.0, "no", False, {}),
+        "number as truncated": ("o", 0.0, False, 1, {}),
+        "array as reward": ("o", np.array([0.0, 1.0]), False, False, {}),
+        "None as reward": ("o", None, False, False, {}),
+        "None as info": ("o", 0.0, True, False, None),
+        "pairs as info": ("o", 0.0, True, False, [("a", 1)]),
+        "nothing": None,
+        "numpy's values": ("o", np.float32(0.5), np.True_, np.False_, {"x": 1}),
+    }
+
+    def step(self, action: str) -> Any:
+        return self.ANSWERS[action] if action in self.ANSWERS else super().step(action)
+
+
+class Speechless(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class SpeechlessEnv(EchoEnv):
+    """Raises an exception that cannot be printed."""
+
+    def step(self, action: str) -> Any:
+        if action == "raise":
+            raise Speechless
+        return super().step(action)
 
 
 class FourResults(EchoEnv):

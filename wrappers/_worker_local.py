@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import gymnasium
 
 from triage_gym.wrappers._worker_source import EnvSource, build, describe_error
-from triage_gym.wrappers._worker_wire import Failure, ResetResult, StepResult
+from triage_gym.wrappers._worker_wire import Failure, ResetResult, StepResult, reset_result, step_result
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ class LocalEnvs:
                 env = self.envs[index]
                 if env is None:
                     env = self.envs[index] = build(self._sources[index])
-                observation, info = env.reset(seed=seed, options=None if options is None else dict(options))
-                results[index] = ResetResult(observation, info)
+                answer = env.reset(seed=seed, options=None if options is None else dict(options))
+                results[index] = reset_result(answer)
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not reach the other members
                 results[index] = self._discard(index, error)
         return results
@@ -72,8 +72,7 @@ class LocalEnvs:
         results: dict[int, StepResult | Failure] = {}
         for index, action in actions.items():
             try:
-                observation, reward, terminated, truncated, info = self.envs[index].step(action)  # type: ignore[union-attr]
-                results[index] = StepResult(observation, float(reward), terminated, truncated, info)
+                results[index] = step_result(self.envs[index].step(action))  # type: ignore[union-attr]
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not reach the other members
                 results[index] = self._discard(index, error)
         return results

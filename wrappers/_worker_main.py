@@ -47,7 +47,7 @@ class WorkerEnvs:
         reply = question._replace(member=job.member)
         try:
             return wire.pack(reply._replace(payload=self._do(job)))
-        except Exception as error:  # noqa: BLE001 - it is the parent's to know, not the worker's to die of
+        except BaseException as error:  # noqa: BLE001 - even sys.exit() is the parent's to know, not the worker's to die of
             self._discard(job.member)
             return wire.pack(reply._replace(payload=wire.Failure(describe_error(error))))
 
@@ -58,11 +58,9 @@ class WorkerEnvs:
         if job.replay is not None:
             _play(env, job.replay)
         if job.operation == "step":
-            observation, reward, terminated, truncated, info = env.step(job.action)
-            return wire.StepResult(observation, float(reward), terminated, truncated, info)
+            return wire.step_result(env.step(job.action))
         if job.operation == "reset":
-            observation, info = env.reset(seed=job.seed, options=job.options)
-            return wire.ResetResult(observation, info)
+            return wire.reset_result(env.reset(seed=job.seed, options=job.options))
         return env.observation_space, env.action_space, dict(env.metadata)
 
     def _discard(self, member: int) -> None:

@@ -89,10 +89,14 @@ def _expected(source: object) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Type, message and place of an exception on one line, the same in every process."""
+    """Type, message and place of an exception on one line, the same in every process; raises nothing itself."""
     frames = traceback.extract_tb(error.__traceback__)
     place = ""
     if frames:
         file = frames[-1].filename.replace("\\", "/").rsplit("/", 1)[-1]
         place = f" ({file}:{frames[-1].lineno} in {frames[-1].name})"
-    return f"{type(error).__name__}: {error}{place}"
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - some exceptions cannot say what they are
+        message = "(no message: its own __str__ failed)"
+    return f"{type(error).__name__}: {message}{place}"

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
+import numpy as np
+
 _HEADER: Final = struct.Struct("!IIQII")
 _LONGEST: Final = 1 << 30
 HELLO: Final = 0xFFFFFFFF
@@ -51,6 +53,35 @@ class ResetResult(NamedTuple):
 
     observation: str
     info: dict[str, Any]
+
+
+def step_result(answer: Any) -> StepResult:
+    """What ``env.step`` answered, checked before anyone relies on it.
+
+    Raises:
+        TypeError: If it is not what Gymnasium asks for; so does whatever takes its five parts apart.
+    """
+    observation, reward, terminated, truncated, info = answer
+    if not (terminated is True or terminated is False) or not (truncated is True or truncated is False):
+        terminated, truncated = _flag("terminated", terminated), _flag("truncated", truncated)
+    if not isinstance(info, dict):
+        raise TypeError(f"Expected a dict as the info of a step, got {type(info).__name__}")
+    return StepResult(observation, float(reward), terminated, truncated, info)
+
+
+def reset_result(answer: Any) -> ResetResult:
+    """What ``env.reset`` answered, checked like :func:`step_result`."""
+    observation, info = answer
+    if not isinstance(info, dict):
+        raise TypeError(f"Expected a dict as the info of a reset, got {type(info).__name__}")
+    return ResetResult(observation, info)
+
+
+def _flag(name: str, value: Any) -> bool:
+    """NumPy's truth values count; anything else (an array, None, a text) would be read as one or the other by luck."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"Expected True or False as {name}, got {value!r:.80}")
+    return bool(value)
 
 
 class Failure(NamedTuple):

@@ -65,7 +65,8 @@ class TextVectorEnv:
 
     An environment that raises ends its episode: ``truncated`` is True, the reward 0.0, the observation empty and
     ``info["env_error"]`` says what happened; the others go on. The same holds for one that hangs or kills its process,
-    when it lives in a worker. At its next reset it is built anew. With workers, the members that shared the process
+    when it lives in a worker. (``SystemExit`` and ``KeyboardInterrupt`` in this process are the caller's, whose signal
+    handlers raise them, and pass; in a worker they are the environment's.) At its next reset it is built anew. With workers, the members that shared the process
     are brought back by replaying seed, options and actions, and the replay must show every observation again
     (otherwise that member's episode ends with ``env_error`` too); so is a member whose process died while it was
     stepped, up to ``max_restarts`` times.
@@ -223,10 +224,12 @@ class TextVectorEnv:
             Index → observation, reward, terminated, truncated and info, in the order of ``actions``.
 
         Raises:
-            InputError: If an index names no member; nothing is stepped then.
+            InputError: If ``actions`` is no mapping or an index names no member; nothing is stepped then.
             ResetNeeded: If a member is not active; nothing is stepped then.
             ClosedEnvironmentError: After :meth:`close`.
         """
+        if type(actions) is not dict and not isinstance(actions, Mapping):
+            raise InputError(f"Expected actions as {{index: action}}, got {type(actions).__name__}")
         active = self._active
         for index in actions:
             if type(index) is not int or not 0 <= index < self.num_envs or not active[index]:
