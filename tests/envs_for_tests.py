@@ -25,12 +25,12 @@ COMMANDS = ("go left", "go right", "look", "wait")
 class StatelessCorridor(gym.Env[str, str]):
     """A corridor that keeps the whole contract, but offers neither get_state nor set_state."""
 
-    metadata = {
+    metadata = {  # noqa: RUF012
         "render_modes": ["ansi"],
         "render_fps": 1,
         "domain": "corridor",
         "outcome_text": ("You are out!", "You fell!"),
-    }  # noqa: RUF012
+    }
 
     def __init__(self, rooms: int = 6, render_mode: str | None = None, pit: int = -1) -> None:
         self.rooms = rooms

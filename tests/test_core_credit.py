@@ -109,6 +109,11 @@ def test_an_excluded_rollout_is_out_of_baseline_and_whitening_even_with_a_broken
 def test_a_score_that_is_not_finite_is_refused() -> None:
     with pytest.raises(InputError, match="finite score"):
         GRPO()([replace(rollout(0, "D"), score=math.inf)])
+    for rule in (GRPO(), RLOO(), Triage()):
+        with pytest.raises(InputError, match="within"):  # its square is no float
+            rule([replace(rollout(0, "D"), score=1e160), rollout(0, "D")])
+        large = rule([replace(rollout(0, "D"), score=1e100), rollout(-1, "D")])
+        assert all(np.isfinite(a).all() for a in large)
 
 
 def test_a_copied_prefix_is_neither_trained_nor_counted() -> None:

@@ -55,11 +55,21 @@ def test_members_that_started_elsewhere_are_refused_with_the_reason() -> None:
     assert ledger.add(record(seed=3)) is not None
 
 
+def test_members_of_another_task_are_refused_though_they_look_alike() -> None:
+    ledger = GroupLedger(2)
+    ledger.add(record(task_id="mug in the fridge"))
+    with pytest.raises(GroupError, match=r"same task, got 'mug in the fridge' and 'mug in the safe'"):
+        ledger.add(record(task_id="mug in the safe"))
+    ledger.check_start("g", "mug in the fridge", "You are in a room.")
+    ledger.check_start("another", "mug in the safe", "You are in a cellar.")
+    assert ledger.add(record(task_id="mug in the fridge")) is not None
+
+
 def test_a_crashed_member_fills_its_place_whatever_it_saw() -> None:
     ledger = GroupLedger(3)
     assert ledger.add(record(start="", error="crashed at reset")) is None
     assert ledger.add(record()) is None
-    with pytest.raises(GroupError, match="same observation"):
+    with pytest.raises(GroupError, match="same first observation"):
         ledger.add(record(start="elsewhere"))
     group = ledger.add(record(seed=1))
     assert group is not None

@@ -37,6 +37,7 @@ def test_a_spec_is_not_changed_by_using_it() -> None:
         ("triage_gym.judges.rule:", "package.module:attribute"),
         ("triage_gym.judges.rule:DOMAINS", "class or a function"),
         ("rule+loud", "Could not build"),
+        ({"name": "rule+loud", "loud": False}, "loud or another value"),
         ({"domain": "alfworld"}, '"name"'),
         (["rule"], "config dict"),
         (None, "config dict"),

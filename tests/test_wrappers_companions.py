@@ -148,6 +148,26 @@ def test_a_prompt_keeps_its_budget_and_ends_with_the_newest(texts: list[str], tu
         assert shown.endswith((texts[number], "…"))
 
 
+def test_a_long_action_does_not_push_its_answer_out() -> None:
+    env = HistoryWrapper(Corridor(), max_characters=300)
+    env.reset(seed=1)
+    prompt = env.step("x" * 100_000)[0]
+    assert len(prompt) == 300
+    assert prompt.endswith("x…\nNothing happens. You hear 755 drips.")
+    short = HistoryWrapper(Corridor(), max_characters=80)
+    short.reset(seed=1)
+    assert "x…\nNothing" in short.step("x" * 100_000)[0]
+
+
+def test_facts_of_a_retry_are_not_taken_from_others() -> None:
+    class Own(Corridor):
+        def reset(self, **arguments: Any) -> Any:
+            observation, info = super().reset(**arguments)
+            return observation, {**info, "prefix_length": 3, "reflection": "in a mirror"}
+
+    assert "Remark" not in HistoryWrapper(Own()).reset(seed=1)[0]
+
+
 def test_inside_a_retry_they_come_back_with_the_point() -> None:
     env = PivotRetryWrapper(
         HistoryWrapper(AdmissibleActionWrapper(TimeLimit(Changing(), 30), 20), turns=3), snapshot_every=2

@@ -22,6 +22,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord, Reflection
+from triage_gym.reflection import RoleReflector
 from triage_gym.restore import restore
 from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
 
@@ -271,7 +272,27 @@ def test_any_function_or_reflector_will_do_and_sees_the_whole_attempt() -> None:
     assert record.segments[1].info == {"invalid_action": False}
 
 
-@pytest.mark.parametrize("reflector", [lambda record: {}["100% sure"], lambda record: "turn 3", lambda record: True])
+class Mute:
+    """A judge that never says anything."""
+
+    def judge(self, windows: Any) -> Any:
+        raise ConnectionError("no route to the judge")
+
+
+@pytest.mark.parametrize(
+    "reflector",
+    [
+        lambda record: {}["100% sure"],
+        lambda record: "turn 3",
+        lambda record: True,
+        lambda record: Reflection("late", None),  # type: ignore[arg-type]
+        lambda record: Reflection("late", 1.5),  # type: ignore[arg-type]
+        lambda record: Reflection("late", "1"),  # type: ignore[arg-type]
+        lambda record: Reflection("late", True),
+        lambda record: Reflection(None, 1),  # type: ignore[arg-type]
+        RoleReflector(Mute()),
+    ],
+)
 def test_a_reflector_that_fails_leads_to_a_counted_restart(reflector: Any) -> None:
     env = make(reflector=reflector)
     fail(env, seed=1)
@@ -279,6 +300,27 @@ def test_a_reflector_that_fails_leads_to_a_counted_restart(reflector: Any) -> No
         info = env.reset(options={"retry": True})[1]
     assert info["pivot_step"] == 0
     assert env.counts["failed_reflectors"] == 1
+
+
+def test_a_pivot_of_numpy_is_told_as_an_int() -> None:
+    env = make(reflector=lambda record: Reflection("here", np.int64(2)))  # type: ignore[arg-type]
+    fail(env, seed=1)
+    info = env.reset(options={"retry": True})[1]
+    assert [(info[key], type(info[key])) for key in ("pivot_step", "prefix_length")] == [(2, int)] * 2
+
+
+def test_a_sum_of_rewards_that_is_not_finite_is_no_score() -> None:
+    class Infinite(SilentCorridor):
+        def step(self, action: str) -> Any:
+            observation, _, *rest = super().step(action)
+            return (observation, float("nan"), *rest)
+
+    env = make(env=Infinite)
+    env.reset(seed=1)
+    with pytest.warns(UserWarning, match='put "success"'), pytest.raises(InputError, match="finite sum"):
+        env.step("go left")
+    with pytest.raises(gym.error.ResetNeeded, match="environment failed"):
+        env.reset(options={"retry": True})
 
 
 def test_a_lying_environment_is_caught_and_its_retry_still_verified() -> None:

@@ -117,6 +117,37 @@ def test_an_environment_that_ignores_its_seed_is_refused_at_once() -> None:
         [env.reset(seed=1) for _ in range(50)]
 
 
+def test_tasks_that_look_alike_are_refused_before_they_are_played() -> None:
+    class Alike(Corridor):
+        def reset(self, **arguments: Any) -> Any:
+            return "A corridor.", super().reset(**arguments)[1]
+
+    env = make(Alike, group_size=2)
+    play(env, ["go left"], options={"task_id": "corridor-3", "group_id": "g"})
+    with pytest.raises(GroupError, match="same task"):
+        env.reset(options={"task_id": "corridor-5", "group_id": "g"})
+    env.reset(options={"task_id": "corridor-5", "group_id": "h"})  # not played to its end, so no member
+    assert "group" in play(env, ["go left"], options={"task_id": "corridor-3", "group_id": "g"})
+    assert env.pop_incomplete() == []
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), np.float32("-inf")])
+def test_a_reward_that_is_not_finite_stops_the_attempt_where_it_came(reward: float) -> None:
+    class Broken(Corridor):
+        def step(self, action: str) -> Any:
+            observation, _, *rest = super().step(action)
+            return (observation, reward if action == "look" else 0.0, *rest)
+
+    for env in (make(Broken), RoleJudgeWrapper(TimeLimit(Broken(), 9), LEFT)):
+        env.reset(seed=1)
+        env.step("go right")
+        with pytest.raises(InputError, match=r"finite reward, got .* at turn 1"):
+            env.step("look")
+        with pytest.raises(gym.error.ResetNeeded):
+            env.step("go right")
+        env.reset(seed=1)
+
+
 def test_a_retry_s_prefix_is_a_copy_and_each_segment_is_trained_once() -> None:
     env = make(group_size=2)
     first = play(env, FALLS, seed=1)["episode_record"]

@@ -119,7 +119,8 @@ def config(kind: Kind, spec: str | Mapping[str, Any]) -> dict[str, Any]:
     """The config dict that a spec stands for: ``"grpo+whiten"`` is ``{"name": "grpo", "whiten": True}``.
 
     Raises:
-        InputError: For a spec that is neither a name nor a dict with a ``name``, or an empty suffix.
+        InputError: For a spec that is neither a name nor a dict with a ``name``, an empty suffix, or one that another
+            key of the dict contradicts.
     """
     if not isinstance(spec, str | Mapping):
         raise InputError(f"Expected a name, a module:attr path or a config dict for {kind}, got {type(spec).__name__}")
@@ -130,6 +131,9 @@ def config(kind: Kind, spec: str | Mapping[str, Any]) -> dict[str, Any]:
     name, *flags = name.split("+")
     if not name or not all(flags):
         raise InputError(f"Expected a name with +option suffixes for {kind}, got {rest['name']!r}")
+    contradicted = [flag for flag in flags if rest.get(flag, True) is not True]
+    if contradicted:
+        raise InputError(f"Expected +{contradicted[0]} or another value for it, got both in {rest!r}; drop one of them")
     return {**rest, **dict.fromkeys(flags, True), "name": name}
 
 

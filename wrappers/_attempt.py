@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,8 +31,7 @@ class Attempt:
         Raises:
             InputError: If the reset announces a prefix that did not pass through here.
         """
-        # Only the facts of PivotRetryWrapper, not keys that an environment happens to call the same.
-        facts = info if "pivot_step" in info and "prefix_length" in info else {}
+        facts = retry_facts(info)
         prefix = int(facts.get("prefix_length", 0))
         if prefix > len(self.segments):
             raise InputError(
@@ -56,7 +56,15 @@ class Attempt:
         self.task_id = _text(info, "task_id")
 
     def add(self, action: Any, observation: Any, reward: Any, info: Mapping[str, Any]) -> None:
-        """Take up a step."""
+        """Take up a step.
+
+        Raises:
+            InputError: For a reward that is not finite, or an action or observation that has no text form.
+        """
+        if not math.isfinite(reward):
+            raise InputError(
+                f"Expected a finite reward, got {reward} at turn {len(self.segments)}; mend the environment"
+            )
         text = text_of(observation)
         kept = {"invalid_action": bool(info["invalid_action"])} if "invalid_action" in info else {}
         self.segments.append(Segment(len(self.segments), self._last, text_of(action), text, float(reward), kept))
@@ -97,6 +105,11 @@ class Attempt:
             truncated=truncated,
             error=self.error,
         )
+
+
+def retry_facts(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The facts of PivotRetryWrapper in a reset's info; none in keys that an environment happens to call the same."""
+    return info if "pivot_step" in info and "prefix_length" in info else {}
 
 
 def _text(info: Mapping[str, Any], key: str) -> str:

@@ -34,12 +34,13 @@ class OutcomeReader:
             terminated: Whether the environment itself ended the attempt.
 
         Raises:
-            InputError: If the environment gives a success that is no truth value or a score that is no finite number.
+            InputError: If the environment gives a success that is no truth value, a score that is no finite number, or
+                no score and rewards without a finite sum.
         """
         told = info.get("success", info.get("is_success"))
         if terminated and (told is None or "score" not in info):
             self._warn("success" if told is None else "score")
-        score = _number("score", info["score"]) if "score" in info else total_reward
+        score = _number("score", info["score"]) if "score" in info else _finite(total_reward)
         if told is not None:
             return _truth("success" if "success" in info else "is_success", told), score
         return terminated and total_reward > 0, score
@@ -57,6 +58,14 @@ def _truth(key: str, value: Any) -> bool:
     if isinstance(value, bool | np.bool_) or (isinstance(value, int | float | np.number) and value in (0, 1)):
         return bool(value)
     raise InputError(f'Expected info["{key}"] to be a bool, got {value!r}')
+
+
+def _finite(total_reward: float) -> float:
+    if not math.isfinite(total_reward):
+        raise InputError(
+            f"Expected rewards with a finite sum, which is the score without one in info, got {total_reward}"
+        )
+    return total_reward
 
 
 def _number(key: str, value: Any) -> float:

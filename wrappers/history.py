@@ -15,6 +15,7 @@ from gymnasium.utils import RecordConstructorArgs
 from triage_gym.errors import InputError
 from triage_gym.restore.values import text_of
 from triage_gym.spaces import UnicodeText
+from triage_gym.wrappers._attempt import retry_facts
 
 _CUT: Final = "…"
 LEAST: Final = 80
@@ -35,7 +36,7 @@ class HistoryWrapper(gym.Wrapper[str, Any, Any, Any], RecordConstructorArgs):
     The task is ``info["task"]`` of the reset, or the first observation; the remark is ``info["reflection"]`` of a
     retry. The first observation stands before the turns as long as all of them are shown. Where the prompt would be
     longer than ``max_characters``, the oldest turns are left out; the task and the remark get at most half, and the
-    newest observation is cut only when it alone does not fit.
+    newest observation is cut only when it does not fit beside the first quarter of what is left for its action.
 
     Args:
         env: Any environment whose observations and actions have a text form.
@@ -61,7 +62,8 @@ class HistoryWrapper(gym.Wrapper[str, Any, Any, Any], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Reset; after a retry the turns of the prefix are shown."""
         observation, info = self.env.reset(seed=seed, options=options)
-        prefix = int(info.get("prefix_length", 0))
+        facts = retry_facts(info)
+        prefix = int(facts.get("prefix_length", 0))
         if prefix > len(self._turns):
             raise InputError(
                 f"Expected the {prefix} turns before the pivot to have passed through this wrapper, got "
@@ -71,7 +73,7 @@ class HistoryWrapper(gym.Wrapper[str, Any, Any, Any], RecordConstructorArgs):
         if not prefix:
             self._start = text_of(observation)
         self._task = _text(info, "task") or self._start
-        self._remark = _text(info, "reflection")
+        self._remark = _text(facts, "reflection")
         return self._prompt(), info
 
     def step(self, action: Any) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -94,17 +96,23 @@ class HistoryWrapper(gym.Wrapper[str, Any, Any, Any], RecordConstructorArgs):
         if self._remark:
             head += f"Remark on an earlier attempt: {self._remark}\n"
         head = _cut(head, self._room // 2)
-        parts = [f"\n> {action}\n{observation}" for action, observation in self._turns[-self._most :]]
-        if len(self._turns) <= self._most:
-            parts.insert(0, f"\n{self._start}")
         room = self._room - len(head)
-        shown = [_cut(parts.pop(), room)]
+        parts = [_turn(action, observation, room) for action, observation in self._turns[-self._most :]]
+        if len(self._turns) <= self._most:
+            parts.insert(0, _cut(f"\n{self._start}", room))
+        shown = [parts.pop()]
         room -= len(shown[0])
         while parts and len(parts[-1]) < room:
             # One character of the room is the line break between two turns.
             room -= len(parts[-1]) + 1
             shown.append(parts.pop())
         return head + "\n".join(reversed(shown))
+
+
+def _turn(action: str, observation: str, room: int) -> str:
+    """A turn in at most ``room`` characters: a long action yields to its observation, down to a quarter."""
+    for_action = max(room - len("\n> \n") - len(observation), room // 4)
+    return _cut(f"\n> {_cut(action, for_action)}\n{observation}", room)
 
 
 def _cut(text: str, room: int) -> str:

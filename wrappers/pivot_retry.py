@@ -244,15 +244,12 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if reflector is None:
             return Reflection("", 0, "restart")
         try:
-            found = reflector.reflect(self._record())
-            if not isinstance(found, Reflection):
-                raise InputError(f"Expected a Reflection, got {found!r}")
+            return _checked(reflector.reflect(self._record()))
         except Exception as error:  # noqa: BLE001 - a reflector may call anything; a failure is counted and restarts
             self._counts["failed_reflectors"] += 1
             # An argument of its own: Gymnasium formats the message with %, which foreign text may hold.
             logger.warn("%s", f"The reflector failed ({type(error).__name__}: {error}); the attempt begins anew")
             return Reflection("", 0, "failed")
-        return found
 
     def _get_reflector(self) -> Reflector | None:
         if self._reflector is None:
@@ -303,6 +300,15 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             terminated=turns[-1].terminated,
             truncated=turns[-1].truncated,
         )
+
+
+def _checked(found: Any) -> Reflection:
+    """A reflector's answer with a plain int as its pivot; InputError when it is no reflection."""
+    if isinstance(found, Reflection) and isinstance(found.remark, str):
+        pivot: Any = found.pivot
+        if isinstance(pivot, int | np.integer) and not isinstance(pivot, bool):
+            return replace(found, pivot=int(pivot))
+    raise InputError(f"Expected a Reflection with a text and a turn, got {found!r}")
 
 
 def _can_reflect(given: Any) -> bool:

@@ -105,7 +105,10 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not self._running:
             raise gym.error.ResetNeeded("Cannot call env.step() before env.reset() or after the end; call env.reset()")
         observation, reward, terminated, truncated, info = self.env.step(action)
+        # A step that cannot be recorded ends the attempt: those after it would be labelled by the wrong index.
+        self._running = False
         self._attempt.add(action, observation, reward, info)
+        self._running = True
         done = len(self._attempt.segments)
         if terminated or truncated:
             self._running = False
@@ -119,7 +122,8 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def flush(self) -> tuple[RoleLabel, ...]:
         """The labels of all steps that have none yet, judged on what has been seen so far.
 
-        For callers that end an attempt themselves. The labels are not handed out again.
+        For callers that end an attempt themselves. The labels are not handed out again, so a SegmentCreditWrapper
+        further out never gets them: in its record, should the attempt go on, these steps are unjudged.
         """
         return self._labels_until(len(self._attempt.segments))
 

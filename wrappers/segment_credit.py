@@ -22,7 +22,7 @@ from triage_gym import registry
 from triage_gym.credit.controls import ShuffledTriage
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.credit.rules import RoleOptions, Scalar, worth_of
-from triage_gym.errors import GroupError, InputError
+from triage_gym.errors import InputError
 from triage_gym.protocols import CreditRule
 from triage_gym.records import EpisodeRecord, Group, Role, RoleLabel
 from triage_gym.restore.stack import has_time_limit, layers
@@ -43,8 +43,8 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
 
     A group is named by ``reset(options={"group_id": …})``, else by the seed (and the task, when an option chooses it),
     else by the task and its first observation; never by the index of the environment. A retry is a member too, of the
-    group of the attempt that it retries, with its prefix marked by ``prefix_length``. Members that start from different
-    observations are refused: the environment ignores its seed.
+    group of the attempt that it retries, with its prefix marked by ``prefix_length``. Members with different tasks or
+    first observations are refused: the environment ignores its seed.
 
     Success and score come from the last info, see :class:`~triage_gym.wrappers._outcome.OutcomeReader`. An attempt whose
     retry did not come back to its start carries an ``error`` and is never trained.
@@ -82,7 +82,6 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         self._needs_labels = _needs_labels(given.get())
         self._worth = _worth(given.get()) if as_reward else None
         self._ledger = None if group_size is None else GroupLedger(group_size)
-        self._starts: dict[str, str] = {}
         if not (has_time_limit(env) or any(isinstance(layer, RoleJudgeWrapper) for layer in layers(env))):
             logger.warn(
                 "SegmentCreditWrapper found no time limit inside: one further out would leave it without an end"
@@ -102,7 +101,7 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         Raises:
             InputError: If ``options["group_id"]`` is neither text nor a number, or the rule needs role labels and
                 nothing below makes any.
-            GroupError: If the group's other members started from another observation.
+            GroupError: If the group's other members had another task or started from another observation.
         """
         group_id = None if options is None else options.get("group_id")
         if group_id is not None and (not isinstance(group_id, str | int | np.integer) or isinstance(group_id, bool)):
@@ -122,7 +121,9 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             self._group_id = str(group_id)
         elif attempt.number == 0:
             self._group_id = _group_name(attempt, seed, rest)
-        self._check_start()
+        if self._ledger is not None and attempt.error is None:
+            # Refused now, not after it was played.
+            self._ledger.check_start(self._group_id, attempt.task_id, attempt.start_observation)
         self._running = True
         return observation, info
 
@@ -162,7 +163,6 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         """
         if self._ledger is None:
             raise InputError("Expected a wrapper with `group_size`, got one that leaves grouping to its caller")
-        self._starts.clear()
         return self._ledger.pop_incomplete()
 
     def _end(self, info: dict[str, Any], terminated: bool, truncated: bool) -> dict[str, Any]:
@@ -171,7 +171,6 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         found: dict[str, Any] = {"episode_record": record}
         group = None if self._ledger is None else self._ledger.add(record)
         if group is not None:
-            self._starts.pop(group.group_id, None)
             advantages = tuple(np.array(a, dtype=np.float64) for a in self._rule.get()(group.records))
             for array in advantages:
                 array.setflags(write=False)
@@ -191,19 +190,6 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             terminated=terminated,
             truncated=truncated,
         )
-
-    def _check_start(self) -> None:
-        """Refuse a member that starts elsewhere now, not after it was played."""
-        if self._ledger is None or self._attempt.error is not None:
-            return
-        start = self._attempt.start_observation
-        first = self._starts.setdefault(self._group_id, start)
-        if start != first:
-            raise GroupError(
-                f"Expected every member of group {self._group_id!r} to start from the same observation, got "
-                f"{first[:80]!r} and {start[:80]!r}; the environment ignores its seed, or the group_id was used for "
-                "different tasks: seed each member alike, or choose the task by an option of reset()"
-            )
 
 
 def _group_name(attempt: Attempt, seed: int | None, options: dict[str, Any] | None) -> str:

@@ -1,8 +1,8 @@
 """Joins the attempts at one task instance into groups, by ``group_id``, whatever order or process they come from.
 
 Promised: a group's members come back in the order they were added; groups that never fill come back from
-:meth:`GroupLedger.pop_incomplete` in the order they began. It refuses members that started from different observations,
-because outcomes of different tasks must not be compared. Left to you: to pop incomplete groups when no more members
+:meth:`GroupLedger.pop_incomplete` in the order they began. It refuses members of another task or with another first
+observation, because outcomes of different tasks must not be compared. Left to you: to pop incomplete groups when no more members
 will come (they are kept for ever otherwise).
 """
 
@@ -38,7 +38,7 @@ class GroupLedger:
         A record with an ``error`` is a member too: it fills its place, and credit rules leave it out.
 
         Raises:
-            GroupError: When the record was added before, or started elsewhere than the group's other members.
+            GroupError: When the record was added before, or its task or start is not that of the group's other members.
         """
         members = self._open.get(record.group_id, [])
         if any(m is record for m in members):
@@ -47,7 +47,7 @@ class GroupLedger:
                 "add a record when its attempt ends and never again"
             )
         if record.error is None:
-            self._check_start(record, members)
+            self.check_start(record.group_id, record.task_id, record.start_observation)
         members = [*members, record]
         if len(members) < self.group_size:
             self._open[record.group_id] = members
@@ -55,22 +55,28 @@ class GroupLedger:
         self._open.pop(record.group_id, None)
         return Group(record.group_id, tuple(members))
 
+    def check_start(self, group_id: str, task_id: str, observation: str) -> None:
+        """Raise GroupError unless an attempt at this task with this first observation may join the group.
+
+        The observation alone does not tell: two tasks may look alike until something is opened.
+        """
+        first = next((m for m in self._open.get(group_id, ()) if m.error is None), None)
+        if first is None or (first.task_id, first.start_observation) == (task_id, observation):
+            return
+        what, one, other = "first observation", first.start_observation, observation
+        if first.start_observation == observation:
+            what, one, other = "task", first.task_id, task_id
+        raise GroupError(
+            f"Expected every member of group {group_id!r} to have the same {what}, got {_short(one)} and "
+            f"{_short(other)}. The environment ignores its seed, or the group_id was used for different tasks: seed "
+            "each member alike, or choose the task by an option of reset()"
+        )
+
     def pop_incomplete(self) -> list[Group]:
         """All groups that are not full, oldest first; the ledger is empty afterwards."""
         groups = [Group(group_id, tuple(members)) for group_id, members in self._open.items()]
         self._open.clear()
         return groups
-
-    @staticmethod
-    def _check_start(record: EpisodeRecord, members: list[EpisodeRecord]) -> None:
-        first = next((m for m in members if m.error is None), record)
-        if first.start_observation != record.start_observation:
-            raise GroupError(
-                f"Expected every member of group {record.group_id!r} to start from the same observation, got "
-                f"{_short(first.start_observation)} and {_short(record.start_observation)}. The environment ignores "
-                "its seed, or the group_id was used for different tasks: seed each member alike, or choose the task "
-                "by an option of reset()"
-            )
 
 
 def _short(text: str) -> str:

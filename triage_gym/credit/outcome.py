@@ -6,7 +6,6 @@ guards with ``max(std, eps)`` rather than ``std + eps``, so that scores 1, 1, 0,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
@@ -19,6 +18,8 @@ from triage_gym.records import EpisodeRecord
 Norm = Literal["mean_std", "mean", "leave_one_out"]
 NORMS: Final[tuple[Norm, ...]] = get_args(Norm)
 EPS: Final = 1e-8
+MAX_SCORE: Final = 1e100
+"""Larger scores are refused: their squares would overflow to infinite deviations."""
 
 
 def outcome_advantages(
@@ -36,7 +37,7 @@ def outcome_advantages(
         Float64 array of shape ``(records,)``; 0 for a group of one, for equal outcomes and for rollouts with an error.
 
     Raises:
-        InputError: For a score that is not finite, or an unknown ``norm``.
+        InputError: For a score that is not finite or beyond :data:`MAX_SCORE`, or an unknown ``norm``.
     """
     if norm not in NORMS:
         raise InputError(f"Expected `norm` to be one of {NORMS}, got {norm!r}")
@@ -76,9 +77,9 @@ def _grouped(records: Sequence[EpisodeRecord]) -> tuple[NDArray[np.float64], NDA
     for i, record in enumerate(records):
         if record.error is not None:
             continue
-        if not math.isfinite(record.score):
+        if not abs(record.score) <= MAX_SCORE:
             raise InputError(
-                f"Expected a finite score in group {record.group_id!r}, got {record.score}; "
+                f"Expected a finite score within ±{MAX_SCORE:g} in group {record.group_id!r}, got {record.score}; "
                 "set `error` on an attempt that must not be trained"
             )
         group[i] = numbers.setdefault(record.group_id, len(numbers))

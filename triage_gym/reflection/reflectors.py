@@ -46,7 +46,11 @@ class RoleReflector:
         self.outcome_text: Sequence[str] = ()
 
     def reflect(self, record: EpisodeRecord) -> Reflection:
-        """The first R of ``record``, labelled here unless it has its labels; its prefix is judged like the rest."""
+        """The first R of ``record``, labelled here unless it has its labels; its prefix is judged like the rest.
+
+        Raises:
+            InputError: If the judge could not label a single turn: that is no word for the start.
+        """
         if not record.labels:
             record = label_record(
                 replace(record, prefix_length=0), self._judge, self._past, self._future, self.outcome_text
@@ -57,6 +61,10 @@ class RoleReflector:
                 return Reflection(
                     f'Turn {turn + 1}, "{record.segments[turn].action}", was a step back{why}.', turn, "role"
                 )
+        if record.labels and all(label.role is None for label in record.labels):
+            raise InputError(
+                f"Expected a judge that labels a turn, got none: {record.labels[0].why or 'no reason given'}"
+            )
         return Reflection("", 0, "role")
 
 
