@@ -312,6 +312,10 @@ UNSUPPORTED = {
     "a goal about two receptacles": changed("(isHot ?o)", "(inReceptacle ?o Sink_bar_1)"),
     "a goal about two things in hand": changed("(isHot ?o)", "(holds agent1 ?o) (holds agent1 Apple_bar_1)"),
     "a goal about a stranger": changed("(isHot ?o)", "(isHot Ghost_bar_1)"),
+    "a goal with an argument too few": changed("(isHot ?o)", "(isHot)"),
+    "a goal with an argument too many": changed("(isHot ?o)", "(isHot ?o ?r)"),
+    "a goal with a fixed argument too few": changed("(receptacleType ?r CabinetType)", "(receptacleType ?r)"),
+    "a goal with a list for a variable": changed("(exists (?o - object)", "(exists ((?o) - object)"),
     "a goal with too many instances": changed(
         "(:goal (and (exists (?r - receptacle)",
         "(:goal (and (exists (?r - receptacle " + " ".join(f"?t{i} - rtype ?u{i} - otype" for i in range(6)) + ")",

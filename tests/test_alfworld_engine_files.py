@@ -151,6 +151,9 @@ BROKEN: dict[str, Any] = {
     "a text for a seed": {"pddl_domain": "", "grammar": "", "pddl_problem": "", "seed": "1"},
     "a text for a truth": {"pddl_domain": "", "grammar": "", "pddl_problem": "", "solvable": "yes"},
     "numbers for commands": {"pddl_domain": "", "grammar": "", "pddl_problem": "", "walkthrough": [1]},
+    "a number too long to read": '{"seed": ' + "9" * 5000 + "}",
+    "half a character": {"pddl_domain": "", "grammar": "", "pddl_problem": "\ud800"},
+    "a name of half a character": {"pddl_domain": "", "grammar": "", "pddl_problem": "", "task_id": "\ud800"},
 }
 
 
@@ -292,6 +295,25 @@ def test_the_wheels_domain_is_known_and_cleans_in_basins_only() -> None:
     assert rules.cleaners == {"sinkbasintype"}
     assert rules.knives == {"knifetype", "butterknifetype"}
     assert "help" in rules.actions
+
+
+def test_damaged_goals_raise_nothing_but_our_errors(game: Game) -> None:
+    rng = random.Random(0)
+    start, _, goal = game.pddl_problem.rpartition("(:goal")
+    tokens = goal.replace("(", " ( ").replace(")", " ) ").split()
+    refused = 0
+    for _ in range(400):
+        damaged = list(tokens)
+        for _ in range(rng.randrange(1, 3)):
+            at = rng.randrange(len(damaged))
+            damaged[at : at + rng.randrange(3)] = rng.choice([[], [rng.choice(tokens)], ["(", rng.choice(tokens), ")"]])
+        missing = damaged.count("(") - damaged.count(")") + 1
+        problem = start + " ".join(["(:goal", *damaged, *([")"] * missing)])
+        try:
+            FastEngine(Game.from_dict({**game.to_dict(), "pddl_problem": problem})).reset()
+        except (InputError, UnsupportedGame):
+            refused += 1
+    assert 200 < refused < 400
 
 
 def test_damaged_games_raise_nothing_but_our_errors(game: Game) -> None:

@@ -147,6 +147,11 @@ def test_what_the_planner_cannot_read_is_an_input_error(game: Game, problem: str
         TextWorldEngine(replace(game, pddl_problem=problem))
 
 
+def test_a_grammar_without_an_action_is_an_input_error(game: Game) -> None:
+    with pytest.raises(InputError, match="have the action"):
+        TextWorldEngine(replace(game, grammar=""))
+
+
 def test_without_the_packages_the_extra_is_named(game: Game, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fast_downward", None)
     with pytest.raises(MissingDependency, match=r"triage-gym\[alfworld\]"):

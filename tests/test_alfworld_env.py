@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import triage_gym
 from triage_gym.envs import alfworld
+from triage_gym.envs.alfworld import generate
 from triage_gym.envs.alfworld.env import ALFWorldEnv
 from triage_gym.envs.alfworld.games import SPLITS, TASK_TYPES
 from triage_gym.errors import InputError, StateError
@@ -147,6 +149,9 @@ def test_misuse_is_refused() -> None:
     env.reset(seed=0)
     with pytest.raises(InputError, match="as text"):
         env.step(3)  # type: ignore[arg-type]
+    for options in ([1], "ab", 3):
+        with pytest.raises(InputError, match="options"):
+            env.reset(seed=0, options=options)  # type: ignore[arg-type]
     play(env, env.expert_plan() or [])
     with pytest.raises(ResetNeeded):
         env.step("look")
@@ -205,6 +210,10 @@ def test_a_state_knows_whether_there_is_a_generator() -> None:
     assert env.get_state()["np_random_seed"] == 8
 
 
+STATE_KEYS = ("task_id", "fingerprint", "backend", "engine", "commands", "text", "done", "np_random_seed")
+WRONG: tuple[Any, ...] = (1.5, -1.0, {}, float("nan"), b"x", {"a": 1})
+
+
 def test_states_that_do_not_fit_are_refused() -> None:
     env = ALFWorldEnv(num_games=3)
     env.reset(seed=0)
@@ -219,7 +228,13 @@ def test_states_that_do_not_fit_are_refused() -> None:
         {**state, "engine": {}},
         {**state, "fingerprint": "0" * 16},
         {**state, "np_random": {"bit_generator": "MT19937"}},
+        {**state, "np_random": {**state["np_random"], "state": {"state": -1, "inc": 1}}},
+        {**state, "np_random": {**state["np_random"], "uinteger": 2**70}},
         {**state, "task_id": env.task_ids()[0], "fingerprint": foreign.game.fingerprint},
+        {**state, "task_id": "train/pick_and_place_simple/" + "9" * 5000},
+        *({**state, key: [wrong]} for key in STATE_KEYS for wrong in (None, {}, 1.5)),
+        *({**state, key: wrong} for key in STATE_KEYS for wrong in WRONG),
+        *({**state, key: None} for key in STATE_KEYS if key != "np_random_seed"),
         {**foreign.get_state(), "task_id": env.task_ids()[0], "engine": {}},
         foreign.get_state(),
     ):
@@ -228,6 +243,18 @@ def test_states_that_do_not_fit_are_refused() -> None:
         with pytest.raises(StateError):
             env.set_state(bad)  # type: ignore[arg-type]
         assert env.get_state() == before
+
+
+def test_a_state_of_an_equal_game_under_another_name_brings_the_name(tmp_path: Path) -> None:
+    game = generate(0)
+    twins = [replace(game, task_id=name) for name in ("first", "second")]
+    env = ALFWorldEnv(games=twins)
+    env.reset(options={"task_id": "first"})
+    state = env.get_state()
+    env.reset(options={"task_id": "second"})
+    env.set_state(state)
+    assert env.game.task_id == "first"
+    assert env.get_state() == state
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])

@@ -138,6 +138,8 @@ def test_the_goal_is_said_in_one_of_alfreds_sentences() -> None:
     [
         ({"seed": -1}, "non-negative"),
         ({"seed": True}, "non-negative"),
+        ({"seed": 2**128}, "one of 129 bits"),
+        ({"seed": 2**20_000}, "one of 20001 bits"),
         ({"seed": 0, "split": "test"}, "split"),
         ({"seed": 0, "task_type": "pick_it"}, "task type"),
         ({"seed": 0, "floor_plan": 1}, "floor plan"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def test_generated_games_take_turns_by_type() -> None:
         "train/pick_heat_then_place_in_recep/2",  # number 13 of 12
         "valid_seen/pick_and_place_simple/0",
         "train/pick_and_place_simple/0/7",
+        "train/pick_and_place_simple/" + "9" * 5000,
         "nonsense",
     ],
 )
@@ -62,6 +64,8 @@ def test_an_unbounded_pool_draws_without_end() -> None:
         ((None, "train", None, True), "num_games"),
         ((5, "train", None, None), "games"),
         (([], "train", None, None), "at least one game"),
+        (("", "train", None, None), "empty text"),
+        (("x" * 5000, "train", None, None), "path of games"),
         (([{"pddl_domain": 1}], "train", None, None), "pddl_domain"),
     ],
 )
@@ -108,6 +112,23 @@ def test_a_data_tree_gives_one_split_without_unsolvable_games(tmp_path: Path) ->
     assert len(make_pool(str(tmp_path / "json_2.1.1"), "valid_unseen", None, 1)) == 1
     with pytest.raises(InputError):
         make_pool(tmp_path, "valid_seen", None, None)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "dangling link", "too large"])
+def test_a_data_tree_with_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    tree(tmp_path)
+    folder = tmp_path / "json_2.1.1" / "train" / "pick_and_place_simple-Odd-None-Desk-1" / "trial"
+    folder.mkdir(parents=True)
+    file = folder / "game.tw-pddl"
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "dangling link":
+        file.symlink_to(tmp_path / "nowhere")
+    else:
+        with file.open("wb") as stream:
+            stream.truncate(20_000_000_000)
+    with pytest.raises(InputError, match="pick_and_place_simple-Odd"):
+        make_pool(tmp_path, "train", None, None)
 
 
 def test_any_other_folder_is_taken_whole(tmp_path: Path) -> None:

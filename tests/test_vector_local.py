@@ -107,7 +107,7 @@ def test_indices_of_no_member_are_refused(index: Any) -> None:
 def test_actions_that_name_no_member_are_refused_and_nobody_moves(actions: Any) -> None:
     with TextVectorEnv(named(2)) as venv:
         venv.reset(seed=1)
-        with pytest.raises(InputError, match="Expected actions as {index: action}"):
+        with pytest.raises(InputError, match="Expected actions as"):
             venv.step(actions)
         assert venv.active == (0, 1)
         assert "turn 1 " in venv.step({0: "go"})[0].observation

@@ -38,6 +38,8 @@ _STATE_KEYS: Final = frozenset(
     {"task_id", "fingerprint", "backend", "engine", "commands", "text", "done", "np_random", "np_random_seed"}
 )
 
+_STATE_TYPES: Final = {"task_id": str, "fingerprint": str, "backend": str, "commands": list, "text": str, "done": bool}
+
 
 class Engine(Protocol):
     """What plays a game: :class:`FastEngine`, or the real one behind the same interface."""
@@ -164,6 +166,8 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
             InputError: For an unknown task id or option.
             UnsupportedGame: If the fast engine cannot play the game and the real one is not installed.
         """
+        if options is not None and not isinstance(options, Mapping):
+            raise InputError(f"Expected options as a mapping or None, got {type(options).__name__}")
         super().reset(seed=seed)
         wanted = dict(options or {})
         task_id = wanted.pop("task_id", None)
@@ -283,19 +287,18 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
             StateError: If ``state`` is none of get_state's, or its game is not the one that these games have under that
                 name.
         """
-        if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION or not state.keys() >= _STATE_KEYS:
-            raise StateError(f"Expected a state of version {STATE_VERSION} from get_state, got {str(state)[:80]}")
-        rng = _checked_generator(state["np_random"])
+        rng = _check_state(state)
         engine = self._engine
-        if engine is None or engine.game.fingerprint != state["fingerprint"] or self.playing != state["backend"]:
+        wanted = state["task_id"], state["fingerprint"], state["backend"]
+        if engine is None or (engine.game.task_id, engine.game.fingerprint, self.playing) != wanted:
             engine = self._engine_for(state)
-        engine.set_state(state["engine"])
+        engine.set_state(state["engine"])  # the last thing that can fail
         if engine is not self._engine:
             self._release()
             self._engine = engine
-        self._commands = [str(c) for c in state["commands"]]
-        self._text = str(state["text"])
-        self._done = bool(state["done"])
+        self._commands = list(state["commands"])
+        self._text = state["text"]
+        self._done = state["done"]
         if rng is None:
             self._np_random = None
         elif self._np_random is None:
@@ -358,6 +361,27 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
             self.set_state(saved["state"])
 
 
+def _check_state(state: Any) -> np.random.Generator | None:
+    """The generator of ``state``, everything else in which but the engine's part is looked at too.
+
+    Raises:
+        StateError: If ``state`` is none of get_state's.
+    """
+    if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION or not state.keys() >= _STATE_KEYS:
+        raise StateError(f"Expected a state of version {STATE_VERSION} from get_state, got {str(state)[:80]}")
+    for key, kind in _STATE_TYPES.items():
+        if type(state[key]) is not kind:
+            raise StateError(f"Expected {key} of the state to be a {kind.__name__}, got {str(state[key])[:80]!r}")
+    if not all(isinstance(command, str) for command in state["commands"]):
+        raise StateError(f"Expected commands of the state to be texts, got {str(state['commands'])[:80]}")
+    if state["backend"] not in BACKENDS:
+        raise StateError(f"Expected backend of the state to be one of {BACKENDS}, got {state['backend']!r:.80}")
+    seed = state["np_random_seed"]
+    if seed is not None and type(seed) is not int:
+        raise StateError(f"Expected np_random_seed of the state to be an integer or None, got {seed!r:.80}")
+    return _checked_generator(state["np_random"])
+
+
 def _checked_generator(state: Any) -> np.random.Generator | None:
     """A generator in the recorded state; None for None."""
     if state is None:
@@ -365,7 +389,7 @@ def _checked_generator(state: Any) -> np.random.Generator | None:
     rng, _ = seeding.np_random(0)
     try:
         rng.bit_generator.state = state
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise StateError(f"Expected the state of a PCG64 generator as np_random, got {str(state)[:80]}") from error
     return rng
 

@@ -132,6 +132,11 @@ def _text(data: Mapping[str, Any], key: str, where: str, default: str | None = N
     value = data.get(key, default)
     if not isinstance(value, str):
         raise InputError(f"Expected {where} to have the text {key!r}, got {type(value).__name__}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"Expected {key!r} of {where} to be text that can be written down, got {error}") from error
     return value
 
 
@@ -151,15 +156,24 @@ def _classify(problem: str) -> str:
     return "pick_and_place_simple"
 
 
-def _read_json(path: Path) -> Any:
+def read_bytes(path: Path) -> bytes:
+    """What is in a file of at most :data:`MAX_BYTES`; raises InputError when it is none, or larger, or unreadable."""
     try:
         if not path.is_file():
             raise InputError(f"Expected a file at {path}, found none")
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise InputError(f"Expected {path} to have at most {MAX_BYTES} bytes, got {size}")
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"Expected a file at {str(path)[:200]}, could not read it: {error}") from error
+
+
+def _read_json(path: Path) -> Any:
+    data = read_bytes(path)
+    try:
+        return json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, a number too long to read
         raise InputError(f"Expected JSON in {path}, could not read it: {error}") from error
 
 

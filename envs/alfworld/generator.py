@@ -29,13 +29,15 @@ from triage_gym.errors import InputError
 VERSION: Final = 1
 """Changes whenever a seed would give another game; part of what seeds the randomness."""
 STATE_FILE: Final = "initial_state.pddl"
+MAX_SEED: Final = 2**128 - 1
+_DIGITS: Final = len(str(MAX_SEED))
 
 
 def generate(seed: int, task_type: str | None = None, split: str = "train", floor_plan: int | None = None) -> Game:
     """The game that these arguments name.
 
     Args:
-        seed: Any non-negative integer.
+        seed: An integer from 0 to :data:`MAX_SEED`.
         task_type: One of the six task types; drawn evenly from those that fit when None.
         split: ``train``, ``valid_seen`` or ``valid_unseen``.
         floor_plan: Number of a floor plan of ``split``; drawn from those that allow the task type when None.
@@ -82,7 +84,7 @@ def parse_task_id(task_id: str) -> tuple[int, str, str, int | None]:
         len(parts) not in (3, 4)
         or parts[0] not in SPLITS
         or parts[1] not in TASK_TYPES
-        or not all(n.isascii() and n.isdigit() and str(int(n)) == n for n in numbers)
+        or not all(n.isascii() and n.isdigit() and len(n) <= _DIGITS and str(int(n)) == n for n in numbers)
     ):
         raise InputError(
             f'Expected the name of a generated game, like "train/{TASK_TYPES[0]}/17", got {task_id[:120]!r}'
@@ -96,8 +98,9 @@ def name_of(seed: int, task_type: str, split: str, floor_plan: int | None = None
 
 
 def _household(seed: int, task_type: str | None, split: str, floor_plan: int | None) -> tuple[Household, Dice]:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"Expected seed to be a non-negative integer, got {seed!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        shown = f"one of {seed.bit_length()} bits" if isinstance(seed, int) and seed > MAX_SEED else repr(seed)
+        raise InputError(f"Expected seed to be a non-negative integer below 2**128, got {shown}")
     if split not in SPLITS:
         raise InputError(f"Expected split to be one of {SPLITS}, got {split!r}")
     if task_type is None:

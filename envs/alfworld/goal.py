@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from triage_gym.envs.alfworld.domain import FACTS
 from triage_gym.errors import UnsupportedGame
 
 MAX_INSTANCES: Final = 20_000
@@ -203,14 +204,25 @@ def _collect(expression: Any, query: _Query) -> None:
     if isinstance(inner, list) and inner[:1] == ["="] and len(inner) == 3:
         query.different.append((inner[1], inner[2]))
     elif isinstance(head, str) and all(isinstance(x, str) for x in expression) and head in STATIC:
-        query.static.append(tuple(expression))
+        query.static.append(_atom(expression))
     elif isinstance(head, str) and all(isinstance(x, str) for x in expression) and head in FLUENTS:
-        query.fluent.append(tuple(expression))
+        query.fluent.append(_atom(expression))
     else:
         raise UnsupportedGame(f"Expected a goal in ALFRED's form, got {str(expression)[:80]} in it; {_OTHER_BACKEND}")
 
 
+def _atom(expression: Sequence[str]) -> Atom:
+    predicate, *terms = expression
+    if len(terms) != len(FACTS[predicate]):
+        raise UnsupportedGame(
+            f"Expected {len(FACTS[predicate])} arguments of {predicate} in the goal, got {terms}; {_OTHER_BACKEND}"
+        )
+    return predicate, *terms
+
+
 def _declare(items: Sequence[Any], query: _Query) -> None:
+    if not all(isinstance(item, str) for item in items):
+        raise UnsupportedGame(f"Expected variables and types under exists, got {str(items)[:80]}; {_OTHER_BACKEND}")
     pending: list[str] = []
     rest = iter(items)
     for item in rest:

@@ -75,6 +75,8 @@ def make_pool(
     wanted = _check_types(task_types)
     if games is None:
         return GeneratedPool(split, wanted, num_games)
+    if games == "":
+        raise InputError("Expected the path of games, got an empty text (is ALFWORLD_DATA set?)")
     if isinstance(games, str | os.PathLike):
         return _file_pool(Path(games), split, wanted, num_games)
     if isinstance(games, Mapping | bytes) or not isinstance(games, Sequence):
@@ -97,13 +99,17 @@ def _check_types(task_types: Iterable[str] | None) -> tuple[str, ...]:
 
 def _file_pool(path: Path, split: str, task_types: tuple[str, ...], num_games: int | None) -> FilePool:
     """Games of a path: a file, a folder with one, a whole folder, or ``split`` of a data tree."""
-    file = path / game_files.GAME_FILE if path.is_dir() else path
-    if file.is_file():
+    try:
+        file = path / game_files.GAME_FILE if path.is_dir() else path
+        is_file = file.is_file()
+    except OSError as error:
+        raise InputError(f"Expected the path of games, got {str(path)[:200]!r}: {error}") from error
+    if is_file:
         return FilePool([file])
     inside = [p.name for p in path.iterdir() if p.is_dir()] if path.is_dir() else []
     is_tree = any(name in SPLITS or name.startswith("json_") for name in inside)
     found = game_files.find(path, split if is_tree else None, task_types)
-    playable = [f for f in found if not _UNSOLVABLE.search(f.read_bytes())]
+    playable = [f for f in found if not _UNSOLVABLE.search(game_files.read_bytes(f))]
     if not playable:
         raise InputError(
             f"Expected {game_files.GAME_FILE} files of {task_types} in {path}, got {len(found)}, none of them solvable"

@@ -266,7 +266,7 @@ def _json_rules(block: str, *, comments: bool) -> dict[str, Any]:
         text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     try:
         rules = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: not JSON, or a number too long to read
         raise InputError(f"Expected the grammar's rules to be JSON, could not read them: {error}") from error
     if not isinstance(rules, dict):
         raise InputError(f"Expected the grammar's rules to be a JSON object, got {type(rules).__name__}")

@@ -21,7 +21,7 @@ from triage_gym.envs.alfworld import textworld_runtime as runtime
 from triage_gym.envs.alfworld.games import Game
 from triage_gym.envs.alfworld.text import NOTHING_HAPPENS
 from triage_gym.envs.alfworld.textworld_grammar import Interpreter
-from triage_gym.errors import StateError
+from triage_gym.errors import InputError, StateError
 
 STATE_VERSION: Final = 1
 
@@ -33,7 +33,7 @@ class TextWorldEngine:
         game: The game; it starts in its first state, as after :meth:`reset`.
 
     Raises:
-        InputError: If the game cannot be read.
+        InputError: If the game cannot be read, or its grammar lacks an action (every method may find that out).
         MissingDependency: If the packages are not installed.
         UnsupportedGame: If the goal can never be reached: alfworld does not load such a game either.
     """
@@ -166,6 +166,8 @@ class TextWorldEngine:
         if known is None:
             name, *arguments = operator.name.split()
             mapping = self._facts.mapping(self._game.parameters[name], arguments)
+            if name not in self._game.logic.actions:
+                raise InputError(f"Expected the grammar of {self.game.task_id!r} to have the action {name!r}, got none")
             command = self._grammar.derive(self._game.logic.actions[name].template, mapping)
             known = self._game.commands[operator.id] = command, name, mapping
         return known
