@@ -218,7 +218,10 @@ def t_quantile(p: float, df: float) -> float:
 
 def t_tail(t: float, df: float) -> float:
     """Probability that Student's t with ``df`` degrees of freedom is above ``t >= 0``."""
-    return 0.5 * regularised_beta(df / (df + t * t), df / 2, 0.5)
+    squared = t * t
+    if squared < 1.0:  # near the middle this form does not cancel, further out the other one
+        return 0.5 - 0.5 * regularised_beta(squared / (df + squared), 0.5, df / 2)
+    return 0.5 * regularised_beta(df / (df + squared), df / 2, 0.5)
 
 
 def regularised_beta(x: float, a: float, b: float) -> float:
