@@ -268,7 +268,7 @@ def test_a_prefix_token_of_a_retry_is_trained_exactly_once(
 ) -> None:
     pivot = min(pivot, len(first_roles))
     first = rollout("a", 0, first_score, first_roles)
-    retry = replace(rollout("b", 1, retry_score, first_roles[:pivot] + new_roles, pivot), attempt=1, pivot=pivot)
+    retry = replace(rollout("a", 1, retry_score, first_roles[:pivot] + new_roles, pivot), attempt=1, pivot=pivot)
     for rule in RULES:
         advantages = rule([first, retry])
         assert not advantages[1][:pivot].any()

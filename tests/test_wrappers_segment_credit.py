@@ -166,6 +166,24 @@ def test_a_retry_s_prefix_is_a_copy_and_each_segment_is_trained_once() -> None:
     assert trained == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (1, 4), (1, 5)]
 
 
+def test_a_new_group_is_not_filled_with_a_retry_that_nobody_asked_for() -> None:
+    inner = PivotRetryWrapper(TimeLimit(Corridor(), 12), reflector="restart", max_attempts=4, auto=True)
+    env = SegmentCreditWrapper(RoleJudgeWrapper(inner, LEFT))
+    first = {"group_id": "first", "task_id": "corridor-4"}
+    play(env, FALLS, options=first)
+    with pytest.raises(GroupError, match="'first' to stay there, got group 'second'"):
+        env.reset(options={"group_id": "second"})
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step("look")
+    assert play(env, FALLS, options={"group_id": "second", "retry": False})["episode_record"].attempt == 0
+    retry = play(env, FALLS, options={"group_id": "second"})["episode_record"]
+    assert (retry.attempt, retry.group_id) == (1, "second")
+    retry = play(env, FALLS, options={"group_id": "third", "retry": True})["episode_record"]
+    assert (retry.attempt, retry.group_id) == (2, "third")
+    retry = play(env, FALLS)["episode_record"]
+    assert (retry.attempt, retry.group_id) == (3, "third")
+
+
 def test_a_chain_of_retries_keeps_its_prefixes() -> None:
     env = make()
     play(env, FALLS, seed=1)

@@ -22,7 +22,7 @@ from triage_gym import registry
 from triage_gym.credit.controls import ShuffledTriage
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.credit.rules import RoleOptions, Scalar, worth_of
-from triage_gym.errors import InputError
+from triage_gym.errors import GroupError, InputError
 from triage_gym.protocols import CreditRule
 from triage_gym.records import EpisodeRecord, Group, Role, RoleLabel
 from triage_gym.restore.stack import has_time_limit, layers
@@ -101,7 +101,8 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         Raises:
             InputError: If ``options["group_id"]`` is neither text nor a number, or the rule needs role labels and
                 nothing below makes any.
-            GroupError: If the group's other members had another task or started from another observation.
+            GroupError: If the group's other members had another task or started from another observation, or a new
+                ``group_id`` came with a retry that only ``auto=True`` asked for.
         """
         group_id = None if options is None else options.get("group_id")
         if group_id is not None and (not isinstance(group_id, str | int | np.integer) or isinstance(group_id, bool)):
@@ -118,6 +119,7 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         attempt.begin(observation, info, seed)
         del self._labels[attempt.prefix_length :]
         if group_id is not None:
+            self._check_retry(str(group_id), rest or {})
             self._group_id = str(group_id)
         elif attempt.number == 0:
             self._group_id = _group_name(attempt, seed, rest)
@@ -154,6 +156,15 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         else:
             self._running = True
         return observation, reward, terminated, truncated, info
+
+    def _check_retry(self, group_id: str, options: dict[str, Any]) -> None:
+        asked = options.get("retry") is not None or options.get("reflection") is not None
+        if self._attempt.number > 0 and not asked and group_id != self._group_id:
+            raise GroupError(
+                f"Expected the retry of an attempt of group {self._group_id!r} to stay there, got group {group_id!r}; "
+                'PivotRetryWrapper(auto=True) below made a retry of this reset: add "retry": False or a seed to begin '
+                'afresh, or "retry": True to have the retry in that group'
+            )
 
     def pop_incomplete(self) -> list[Group]:
         """The groups that are not whole, oldest first; the wrapper forgets them.
