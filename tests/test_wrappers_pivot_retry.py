@@ -302,6 +302,18 @@ def test_a_reflector_that_fails_leads_to_a_counted_restart(reflector: Any) -> No
     assert env.counts["failed_reflectors"] == 1
 
 
+def test_a_reflector_of_two_environments_hides_the_outcome_of_both() -> None:
+    class Other(Corridor):
+        metadata = {**Corridor.metadata, "outcome_text": ("You hear",)}  # noqa: RUF012
+
+    shared = RoleReflector()
+    assert shared.outcome_text == ()
+    for _ in range(2):
+        for kind in (Corridor, Other):
+            make(env=kind, reflector=shared).reset(seed=1)
+    assert shared.outcome_text == ("You are out!", "You fell!", "You hear")
+
+
 def test_a_pivot_of_numpy_is_told_as_an_int() -> None:
     env = make(reflector=lambda record: Reflection("here", np.int64(2)))  # type: ignore[arg-type]
     fail(env, seed=1)

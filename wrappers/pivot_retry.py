@@ -257,9 +257,11 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         given = self._reflector.get()
         if not isinstance(given, Reflector):
             return CallableReflector(given)
-        # Optional attribute of a reflector that shows text to a judge: what must be hidden from it.
-        if getattr(given, "outcome_text", None) == ():
-            given.outcome_text = outcome_text_of(self.metadata)  # type: ignore[attr-defined]
+        # Optional attribute of a reflector that shows text to a judge: what must be hidden from it. A live one may serve
+        # several environments, so theirs is added to what is there.
+        hidden = getattr(given, "outcome_text", None)
+        if hidden is not None:
+            given.outcome_text = tuple(dict.fromkeys([*hidden, *outcome_text_of(self.metadata)]))  # type: ignore[attr-defined]
         return given
 
     def _distance(self) -> Any:

@@ -3,7 +3,7 @@
 Each is a pure function of the attempt's record (and of its own settings), so that a retry is the same in every process.
 A reflector may ask for two things, both optional attributes: ``needs_distance = True`` has the wrapper record the
 environment's ``expert_distance()`` at every turn into ``segment.info``; ``outcome_text`` is a settable attribute that
-the wrapper fills with what the environment declares as telling the outcome.
+the wrapper adds what the environment declares as telling the outcome to.
 """
 
 from __future__ import annotations
