@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage_gym.errors import InputError
-from triage_gym.records import EpisodeRecord, RoleLabel, Segment
+from triage_gym.records import EpisodeRecord, Role, RoleLabel, Segment
 from triage_gym.report import build_report
-from triage_gym.report.episodes import LIMIT, TEXT_LIMIT, encode, pick
+from triage_gym.report.episodes import LIMIT, TEXT_LIMIT, encode, pick, showpiece
 from triage_gym.report.load import load_report
 from triage_gym.report.model import Episode
 from triage_gym.report.runs import STRETCHES
@@ -208,8 +208,10 @@ def test_a_comparison_that_is_not_finished_says_so(tmp_path: Path) -> None:
 
 def test_warnings_of_the_trainer_are_shown_in_words(tmp_path: Path) -> None:
     write_run(tmp_path / "run", warnings=["no_outcome_variance"], updates=7)
-    (warning,) = load_report(tmp_path / "run", 0).warnings
-    assert warning.startswith("in some batches no group had outcome variance")
+    report = load_report(tmp_path / "run", 0)
+    assert report.warnings == ()
+    (warning,) = report.notices
+    assert warning.startswith("In some batches all members of every group solved their task or none did")
     assert warning.endswith("(TRIAGE: seed 4 at update 1, seed 4 at update 2, seed 4 at update 3 and 4 more)")
 
 
@@ -323,6 +325,18 @@ def test_picking_is_fair_sorted_and_fills_the_room(keys: list[int], limit: int) 
 def test_picking_spreads_over_training() -> None:
     assert pick(["a"] * 101, 3) == [0, 50, 100]
     assert pick(["a"] * 5 + ["b"], 3) == [0, 4, 5]
+
+
+def test_the_first_episode_to_open_is_worth_it() -> None:
+    def episode(arm: str, success: bool, role: Role) -> Episode:
+        labels = (RoleLabel(0, role),)
+        return Episode(arm, 0, EpisodeRecord("g", segments=(Segment(0, "", "a", "b"),), labels=labels, success=success))
+
+    every = [episode("grpo", True, "R"), episode("triage", True, "R"), episode("triage", False, "R")]
+    assert showpiece([*every, episode("triage", True, "D")]) == 1
+    assert showpiece([every[0], every[2]]) == 0
+    assert showpiece([every[2], every[2]]) == 1
+    assert showpiece([]) == -1
 
 
 def test_long_texts_are_cut_visibly() -> None:

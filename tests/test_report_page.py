@@ -93,6 +93,7 @@ def make(text: str = "put a mug in the desk", arms: tuple[str, ...] = ("grpo+whi
         episodes_total=9,
         caveats=(text,),
         warnings=(text,),
+        notices=(text,),
         config={text: text, "limit": 30},
         command=text,
     )

@@ -59,6 +59,17 @@ def _text(value: str) -> str:
     return safe[:TEXT_LIMIT] + f"… ({len(safe) - TEXT_LIMIT} more characters)"
 
 
+def showpiece(episodes: Sequence[Episode]) -> int:
+    """Index of the episode to open first: the last solved one with a regression in it, of TRIAGE where there is one.
+
+    Returns:
+        -1 for no episodes.
+    """
+    solved = [i for i, e in enumerate(episodes) if e.record.success and "R" in e.record.roles]
+    best = [i for i in solved if episodes[i].arm == "triage"] or solved
+    return best[-1] if best else len(episodes) - 1
+
+
 def encode(episode: Episode, arms: Sequence[str]) -> dict[str, Any]:
     """The JSON of one episode, with short keys (the page's script names them)."""
     record = episode.record

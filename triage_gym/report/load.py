@@ -21,8 +21,8 @@ from triage_gym.report.model import Curve, Episode, Estimate, Report, RoleMix, R
 from triage_gym.report.runs import Run, Stretches, curve, find_episodes, read_episode, read_run, role_mix
 
 WARNINGS: Final = {
-    "no_outcome_variance": "in some batches no group had outcome variance, so the outcome taught nothing there",
-    "exploration_share": "the share of E passed .85: look whether exploring pays without solving",
+    "no_outcome_variance": "In some batches all members of every group solved their task or none did, so the outcome taught nothing there",
+    "exploration_share": "The share of E passed .85: look whether exploring pays without solving",
 }
 
 
@@ -83,7 +83,7 @@ def _single(path: Path, max_episodes: int) -> Report:
         episodes=episodes,
         episodes_total=total,
         caveats=_caveats(config, 1, [arm]),
-        warnings=_warnings([run]),
+        notices=_notices([run]),
         config=config,
         command=_command(path),
     )
@@ -136,7 +136,8 @@ def _comparison(path: Path, max_episodes: int) -> Report:
         episodes=episodes,
         episodes_total=total,
         caveats=_caveats(data.config, len(data.seeds), data.credits),
-        warnings=(*data.warnings(), *_warnings(runs)),
+        warnings=data.warnings(),
+        notices=_notices(runs),
         config=data.config,
         command=_command(path),
     )
@@ -224,7 +225,7 @@ def _caveats(config: Mapping[str, Any], seeds: int, credits: Sequence[str]) -> t
     return tuple(out)
 
 
-def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
+def _notices(runs: Sequence[Run]) -> tuple[str, ...]:
     seen: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         for update, name in run.warnings():

@@ -136,7 +136,9 @@ class Report:
     """How many there were before the page's limit."""
     caveats: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What the trainer warned of, such as no outcome variance or a high share of E."""
+    """What is missing from the numbers: runs that failed or are not finished. At the top of the page."""
+    notices: tuple[str, ...] = ()
+    """What the trainer warned of, such as no outcome variance or a high share of E. At its end."""
     config: Mapping[str, object] = field(default_factory=dict)
     command: str = ""
     """What runs it again."""

@@ -79,10 +79,13 @@ def _pager() -> Markup:
 
 def caveats(view: View) -> Markup | None:
     """What the numbers do not show."""
-    if not view.report.caveats:
-        return None
-    items = [element("li", text) for text in view.report.caveats]
-    return Markup(element("h2", "What this does not show") + element("ul", items, class_="caveats"))
+    r = view.report
+    parts: list[Markup] = []
+    for title, texts in (("What this does not show", r.caveats), ("What the trainer warned of", r.notices)):
+        if texts:
+            parts.append(element("h2" if not parts else "h3", title))
+            parts.append(element("ul", [element("li", text) for text in texts], class_="caveats"))
+    return Markup("".join(parts)) if parts else None
 
 
 def settings(view: View) -> Markup | None:

@@ -19,7 +19,7 @@
     return node;
   }
 
-  const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
+  const signed = (x) => (Math.abs(x) < 0.005 ? "" : x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
   const grouped = (x) => x.toLocaleString("en").replaceAll(",", "\u202f");
 
   // ---- curves: a cross-hair by pointer or arrow keys, its numbers in the legend ----
@@ -84,7 +84,7 @@
   );
   let shown = [];
   let page = 0;
-  let current = -1;
+  let current = data.first;
 
   function outcome(e) {
     if (e.e !== null) return ["lost", "left out"];
@@ -243,9 +243,9 @@
   if (linked && data.episodes[Number(linked[1]) - 1]) current = Number(linked[1]) - 1;
   filter();
   if (current >= 0) open(current, false);
+  const chosen = list.querySelector("[aria-current]");
+  if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop;
   if (linked) {
-    const button = list.querySelector("[aria-current]");
-    if (button) list.scrollTop = button.offsetTop - list.offsetTop;
     document.getElementById("episodes").scrollIntoView({ behavior: "instant" });
   }
 })();

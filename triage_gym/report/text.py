@@ -28,7 +28,8 @@ def summary(report: Report) -> str:
             values = dict(row.success.values) if row.success else {}
             lines.append([labels[row.arm], *(f"{100 * values[s]:.1f}" if s in values else "–" for s in seeds)])
         parts.append(table(["success, % by seed", *(str(s) for s in seeds)], lines))
-    if report.warnings:
-        parts.append("\n".join(sanitize_line(f"warning: {text}") for text in report.warnings))
+    noted = [*(f"warning: {text}" for text in report.warnings), *(f"note: {text}" for text in report.notices)]
+    if noted:
+        parts.append("\n".join(map(sanitize_line, noted)))
     parts.append(lead(report))
     return "\n\n".join(parts)
