@@ -155,6 +155,8 @@ def test_misuse_is_refused() -> None:
     play(env, env.expert_plan() or [])
     with pytest.raises(ResetNeeded):
         env.step("look")
+    with pytest.raises(InputError, match="start"):
+        env.task_ids(-2, 2)
     for bad in ({"backend": "slow"}, {"render_mode": "human"}, {"split": "test"}, {"num_games": 0}, {"games": 3}):
         with pytest.raises(InputError):
             ALFWorldEnv(**bad)  # type: ignore[arg-type]

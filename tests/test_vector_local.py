@@ -360,6 +360,14 @@ def test_the_error_of_a_constructor_is_the_callers() -> None:
         TextVectorEnv([EchoEnv, broken])
 
 
+def test_members_that_would_share_one_environment_are_refused() -> None:
+    env = EchoEnv()
+    for source in (lambda: env, lambda: TimeLimit(env, 3)):
+        with pytest.raises(InputError, match="a new environment each time"):
+            TextVectorEnv(source, 2)
+        TextVectorEnv(source, 1).close()
+
+
 def test_every_form_of_source_makes_the_same_environment() -> None:
     gymnasium.register("vector-tests/Echo-v0", "vector_envs:EchoEnv", kwargs={"length": 3}, max_episode_steps=2)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vector_envs import EchoEnv
+from vector_envs import EchoEnv, the_same_env
 
 from triage_gym.errors import EnvironmentFailure, InputError
 from triage_gym.wrappers import _worker_pool, _worker_supervisor
@@ -319,6 +319,11 @@ def test_sources_that_cannot_travel_or_be_built_are_refused() -> None:
         TextVectorEnv(["vector_envs:echo", "vector_envs:broken"], workers=2)
     with pytest.raises(EnvironmentFailure, match="InputError: No module named 'nowhere'"):
         TextVectorEnv("nowhere:Env", 1, workers=1)
+
+
+def test_members_that_would_share_one_environment_in_a_worker_are_refused() -> None:
+    with pytest.raises(EnvironmentFailure, match="a new environment each time"):
+        TextVectorEnv(the_same_env, 2, workers=1)
 
 
 def test_a_function_at_the_top_of_a_module_travels() -> None:

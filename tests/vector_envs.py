@@ -197,6 +197,14 @@ def not_an_env() -> object:
     return object()
 
 
+_ONE = EchoEnv()
+
+
+def the_same_env() -> EchoEnv:
+    """Hands out one environment again and again."""
+    return _ONE
+
+
 def echo() -> EchoEnv:
     return EchoEnv()
 

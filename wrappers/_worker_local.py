@@ -48,7 +48,7 @@ class LocalEnvs:
         self.envs: list[gymnasium.Env[Any, Any] | None] = []
         try:
             for source in sources:
-                self.envs.append(build(source))
+                self.envs.append(build(source, self.envs))
         except BaseException:
             self.close()
             raise
@@ -60,7 +60,7 @@ class LocalEnvs:
             try:
                 env = self.envs[index]
                 if env is None:
-                    env = self.envs[index] = build(self._sources[index])
+                    env = self.envs[index] = build(self._sources[index], self.envs)
                 answer = env.reset(seed=seed, options=None if options is None else dict(options))
                 results[index] = reset_result(answer)
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not reach the other members

@@ -54,7 +54,8 @@ class WorkerEnvs:
     def _do(self, job: wire.Job) -> Any:
         env = self._envs.get(job.member)
         if env is None:
-            env = self._envs[job.member] = build(wire.decode(self._sources[job.member]))
+            env = build(wire.decode(self._sources[job.member]), self._envs.values())
+            self._envs[job.member] = env
         if job.replay is not None:
             _play(env, job.replay)
         if job.operation == "step":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -29,11 +29,16 @@ def _is_gymnasium_id(name: str) -> bool:
     return "/" in name or _VERSIONED.search(name) is not None or name in gymnasium.registry
 
 
-def build(source: EnvSource) -> gymnasium.Env[Any, Any]:
+def build(source: EnvSource, others: Iterable[gymnasium.Env[Any, Any] | None] = ()) -> gymnasium.Env[Any, Any]:
     """A new environment from its source.
 
+    Args:
+        source: What makes it.
+        others: Environments that it must not be, nor wrap: members that shared one would step each other's episodes.
+
     Raises:
-        InputError: If the source is of no known form, names nothing, or makes something that is no environment.
+        InputError: If the source is of no known form, names nothing, or makes something that is no environment or one
+            of ``others``.
         Exception: Whatever the environment's own constructor raises.
     """
     env: Any
@@ -53,6 +58,8 @@ def build(source: EnvSource) -> gymnasium.Env[Any, Any]:
         raise InputError(_expected(source))
     if not isinstance(env, gymnasium.Env):
         raise InputError(f"Expected {source!r} to make a gymnasium.Env, got {type(env).__name__}")
+    if any(other is not None and other.unwrapped is env.unwrapped for other in others):
+        raise InputError(f"Expected {source!r} to make a new environment each time, got one that another member has")
     return env
 
 

@@ -144,8 +144,10 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
         """Task ids of the games from ``start`` up to ``stop`` (all of them when None); each is good for ``reset``.
 
         Raises:
-            InputError: If ``stop`` is None and the games are without end.
+            InputError: If ``start`` is negative, or ``stop`` is None and the games are without end.
         """
+        if start < 0:
+            raise InputError(f"Expected `start` to be 0 or more, got {start}")
         last = len(self.pool) if stop is None else min(stop, len(self.pool))
         if last - start > 10_000_000:
             raise InputError("Expected a `stop`, or an environment made with `num_games`: its games are without end")

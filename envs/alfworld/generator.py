@@ -2,7 +2,9 @@
 
 A game is a pure function of ``(seed, task type, split, floor plan)``: byte-identical in every process, on every platform
 and Python version. Splits are ALFRED's own: ``train`` and ``valid_seen`` use its train scenes, ``valid_unseen`` its test
-scenes. The split is part of what seeds the randomness, so the same number in two splits is two unrelated games.
+scenes (``TRAIN_SCENE_NUMBERS`` and ``TEST_SCENE_NUMBERS`` of the wheel; disjoint). The real data's folders do not keep
+to these lists: floor plans 10 and 308 of its ``valid_unseen`` are train scenes here, so real games of that split are not
+in rooms that generated training never saw. The split is part of what seeds the randomness, so the same number in two splits is two unrelated games.
 Each game is solved by the full-knowledge expert before it is handed out: ``solvable`` is true and ``walkthrough`` wins.
 
 The name of a generated game, ``<split>/<task type>/<seed>`` (and ``/<floor plan>`` where one was asked for), is all that
