@@ -65,12 +65,14 @@ class StatelessCorridor(gym.Env[str, str]):
             text = f"You are at door {self.position}."
         elif action == "look":
             text = f"You see door {self.position}, and {self.furthest} behind you."
-        info: dict[str, Any] = {"admissible_commands": list(COMMANDS), "invalid_action": action not in COMMANDS}
         success = self.position >= self.exit
+        info: dict[str, Any] = {"admissible_commands": list(COMMANDS), "invalid_action": action not in COMMANDS}
+        # At every step, since a time limit may make any of them the last, and rewards on the way are no score.
+        info["score"] = float(success)
         self.ended = success or self.position <= self.pit
         if self.ended:
             text += " You are out!" if success else " You fell!"
-            info |= {"success": success, "score": float(success)}
+            info["success"] = success
         return f"{text} {self._noise()}", reward, self.ended, False, info
 
     def _noise(self) -> str:

@@ -166,6 +166,23 @@ def test_a_retry_s_prefix_is_a_copy_and_each_segment_is_trained_once() -> None:
     assert trained == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (1, 4), (1, 5)]
 
 
+def test_a_score_that_was_told_beside_a_sum_of_rewards_is_warned_of_once() -> None:
+    class AtTheEnd(Corridor):
+        def step(self, action: str) -> Any:
+            observation, reward, terminated, truncated, info = super().step(action)
+            if not terminated:
+                del info["score"]
+            return observation, reward, terminated, truncated, info
+
+    env = make(AtTheEnd)
+    play(env, FALLS, seed=1)
+    play(env, ["wait"] * 12, seed=1)  # cut off without a reward: 0 is what the environment would have told
+    with pytest.warns(UserWarning, match="SegmentCreditWrapper got scores from some attempts"):
+        record = play(env, ["go right"] * 4 + ["wait"] * 8, seed=1)["episode_record"]
+    assert (record.success, record.truncated, record.score) == (False, True, 0.5)
+    play(env, ["go right"] * 4 + ["wait"] * 8, seed=1)
+
+
 def test_a_new_group_is_not_filled_with_a_retry_that_nobody_asked_for() -> None:
     inner = PivotRetryWrapper(TimeLimit(Corridor(), 12), reflector="restart", max_attempts=4, auto=True)
     env = SegmentCreditWrapper(RoleJudgeWrapper(inner, LEFT))

@@ -18,12 +18,18 @@ class OutcomeReader:
     ``info["success"]`` and ``info["score"]`` are taken where they are, then ``info["is_success"]``. An attempt that was
     cut off (``truncated``) before the environment said so is no success, and its score is its total reward. When an
     environment ends by itself and says nothing, its total reward is the score and a positive one is a success; a
-    warning, once, tells how to mend that.
+    warning, once, tells how to mend that. Another one, once, tells of told scores and total rewards side by side: a
+    failure with rewards on the way could outscore a success.
+
+    Args:
+        reader: Who reads, for the warnings.
+        compares: Whether the scores of several attempts will be compared.
     """
 
-    def __init__(self, reader: str) -> None:
-        self._reader = reader
+    def __init__(self, reader: str, *, compares: bool) -> None:
+        self._reader, self._compares = reader, compares
         self._warned = False
+        self._told = self._summed = self._warned_of_both = False
 
     def __call__(self, info: Mapping[str, Any], total_reward: float, terminated: bool) -> tuple[bool, float]:
         """Success and score.
@@ -41,9 +47,23 @@ class OutcomeReader:
         if terminated and (told is None or "score" not in info):
             self._warn("success" if told is None else "score")
         score = _number("score", info["score"]) if "score" in info else _finite(total_reward)
+        if self._compares:
+            self._compare("score" in info, total_reward)
         if told is not None:
             return _truth("success" if "success" in info else "is_success", told), score
         return terminated and total_reward > 0, score
+
+    def _compare(self, told: bool, total_reward: float) -> None:
+        """Warn, once, when told scores stand beside total rewards (those of nothing, 0, do no harm)."""
+        self._told |= told
+        self._summed |= not told and total_reward != 0
+        if self._told and self._summed and not self._warned_of_both:
+            self._warned_of_both = True
+            logger.warn(
+                f"{self._reader} got scores from some attempts and only rewards from others, such as those that the "
+                'time limit cut off; their sum then is the score, and the two may not compare. Put "score" into the '
+                "info of every step"
+            )
 
     def _warn(self, missing: str) -> None:
         if not self._warned:

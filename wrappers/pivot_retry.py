@@ -105,7 +105,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self._max_attempts, self._auto = max_attempts, auto
         self._restorer = Restorer(env, restore, snapshot_every)
-        self._read_outcome = OutcomeReader("PivotRetryWrapper")
+        self._read_outcome = OutcomeReader("PivotRetryWrapper", compares=False)
         self._phase: Phase = "new"
         self._number, self._pivot, self._prefix_length = 0, -1, 0
         self._success, self._score = False, 0.0

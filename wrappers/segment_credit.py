@@ -39,7 +39,8 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     The last info of an attempt carries ``episode_record``, a frozen :class:`~triage_gym.records.EpisodeRecord` with the
     labels that came from below. With ``group_size=G`` the last info of the G-th member also carries ``group`` (a
     :class:`~triage_gym.records.Group` of all members in the order they ended) and ``group_advantages`` (a tuple of
-    read-only float64 arrays of shape ``(segments,)``, one a member, by the credit rule).
+    read-only float64 arrays of shape ``(segments,)``, one a member, by the credit rule; a rule that whitens does so over
+    this group: to whiten over a batch of groups, call the rule on the records of all of them).
 
     A group is named by ``reset(options={"group_id": …})``, else by the seed (and the task, when an option chooses it),
     else by the task and its first observation; never by the index of the environment. A retry is a member too, of the
@@ -86,7 +87,7 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             logger.warn(
                 "SegmentCreditWrapper found no time limit inside: one further out would leave it without an end"
             )
-        self._read_outcome = OutcomeReader("SegmentCreditWrapper")
+        self._read_outcome = OutcomeReader("SegmentCreditWrapper", compares=True)
         self._domain = domain_of(self.metadata)
         self._attempt = Attempt()
         self._labels: list[RoleLabel | None] = []
