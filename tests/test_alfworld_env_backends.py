@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import data_equivalence
 
 from triage_gym.envs.alfworld import env as env_module
 from triage_gym.envs.alfworld import generator
-from triage_gym.envs.alfworld.env import ALFWorldEnv
+from triage_gym.envs.alfworld.env import ALFWorldEnv, Backend
 from triage_gym.envs.alfworld.games import Game
 from triage_gym.errors import MissingDependency, UnsupportedGame
 
@@ -76,3 +76,19 @@ def test_both_backends_play_one_episode_alike() -> None:
     assert data_equivalence(fresh.reset()[0], real.reset()[0])
     for env in (fast, real, twin, fresh):
         env.close()
+
+
+@pytest.mark.textworld
+@pytest.mark.parametrize("backend", ["fast", "textworld"])
+def test_a_state_of_the_other_backend_plays_there_until_the_next_reset(backend: Backend) -> None:
+    pytest.importorskip("textworld")
+    other: Backend = "textworld" if backend == "fast" else "fast"
+    env, donor = ALFWorldEnv(backend=backend, num_games=1), ALFWorldEnv(backend=other, num_games=1)
+    donor.reset(seed=0)
+    donor.step("inventory")
+    env.set_state(json.loads(json.dumps(donor.get_state())))
+    assert env.playing == other
+    assert data_equivalence(env.step("look"), donor.step("look"))
+    assert env.reset(seed=0)[1]["backend"] == env.playing == backend
+    env.close()
+    donor.close()

@@ -328,8 +328,11 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
         return self._engine
 
     def _play(self, task_id: str) -> Engine:
-        """The engine for the game named ``task_id``: the one at hand when it plays that game already."""
-        if self._engine is not None and self._engine.game.task_id == task_id:
+        """The engine for the game named ``task_id``: the one at hand when it plays that game already.
+
+        A state of another backend may have put another engine here than a reset would.
+        """
+        if self._engine is not None and self._engine.game.task_id == task_id and self.playing == self.backend:
             return self._engine
         game = self.pool.get(task_id)
         self._release()
