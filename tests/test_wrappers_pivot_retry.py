@@ -346,6 +346,31 @@ def test_a_lying_environment_is_caught_and_its_retry_still_verified() -> None:
     assert "native" in env.restore_reasons
 
 
+def test_a_lie_that_shows_only_in_a_later_attempt_is_caught_there() -> None:
+    """The first attempt never goes right, so that how far it came, which the state leaves out, did not matter."""
+
+    class Partly(LyingCorridor):
+        def __init__(self) -> None:
+            super().__init__(lie="part")
+
+    answers: list[Any] = []
+    for env in (make(env=Partly), make()):
+        env.reset(seed=1)
+        for action in ("wait", "go left"):
+            env.step(action)
+        assert env.reset(options={"retry": 0})[1]["restore_strategy"] == "native"
+        for action in ("wait", "go right", "go left", "go left"):
+            env.step(action)
+        if answers:
+            info = env.reset(options={"retry": 0})[1]
+        else:
+            with pytest.warns(UserWarning, match="by native failed"):
+                info = env.reset(options={"retry": 0})[1]
+        assert info["restore_status"] == "verified"
+        answers.append([env.step("go right")[:2], env.step("look")[:2]])
+    assert answers[0] == answers[1]
+
+
 def test_a_hidden_generator_gives_a_restart_without_a_prefix() -> None:
     env = make(env=HiddenRNGCorridor)
     fail(env, seed=1)
