@@ -177,7 +177,7 @@ def test_a_step_that_is_not_finite_is_not_taken_and_is_written_down(tmp_path: Pa
     assert names == [f"update_00000007_{i}.{kind}" for i in (1, 2) for kind in ("json", "safetensors")]
     dumped = load_file(tmp_path / "skipped" / names[1])
     assert int(torch.isnan(dumped["advantages"]).sum()) == 1
-    assert dumped["states"].shape == steps.states.shape
+    assert dumped["words"].shape == steps.words.shape
     why = json.loads((tmp_path / "skipped" / names[0]).read_text())
     assert why == {
         "update": 7,

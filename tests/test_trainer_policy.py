@@ -182,7 +182,7 @@ def test_probabilities_are_those_of_the_formula() -> None:
     steps = policy.gather([policy.act(memories, menus, None).raw])
     net = policy.net
     for row in range(3):
-        x = steps.states[row]
+        x = net.multi_hot(steps.words)[row]
         h = x @ net.state + net.bias
         h = h + torch.relu(h @ net.up + net.up_bias) @ net.down
         scores = []

@@ -29,6 +29,8 @@ from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.run_dir import write_json
 
+_SMALLEST: Final = -80.0
+"""Log-probabilities below this count as this: 1e-35, next to nothing in a sum."""
 MAX_SKIPPED: Final = 3
 """Gradient steps in a row that may be skipped before the run ends."""
 
@@ -75,7 +77,8 @@ def loss(
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - clip, 1.0 + clip)
     policy = -torch.minimum(ratio * advantages, clipped * advantages).mean()
-    probs = log_probs.exp()
+    # What underflows to 0 anyway takes exp a hundred times as long; padding does.
+    probs = log_probs.clamp(min=_SMALLEST).exp()
     h = -(probs * log_probs).sum(1).mean()
     total = policy - entropy * h
     to_start = torch.zeros((), device=total.device)
@@ -182,7 +185,7 @@ class Learner:
             return None
         with torch.no_grad():
             out: Tensor = self._start(
-                steps.states, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features
+                steps.words, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features
             )
         return out
 

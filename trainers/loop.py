@@ -14,9 +14,10 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -68,15 +69,15 @@ def train(
     """
     config = config.resolved()
     torch.set_num_threads(config.threads)
-    with Signals() as signals, contextlib.closing(_Run(config, run_dir)) as run:
+    with Signals() as signals, _Collector() as collector, contextlib.closing(_Run(config, run_dir)) as run:
         if resume:
             run.restore(allow)
         else:
             run.begin(start)
+        collector.sweep()
         clock = Clock(run.turns, config.turns)
         while run.turns < config.turns:
-            with _no_collections():
-                row, timing = run.update(clock)
+            row, timing = run.update(clock)
             run.evaluate_if_due(run.turns - timing["batch_turns"])
             if progress is not None:
                 eta = clock.eta(run.turns)
@@ -84,21 +85,36 @@ def train(
             caught = signals.caught  # read once: what comes after a save that did not know of it waits for the next
             if caught is not None or run.number % config.checkpoint_every == 0:
                 run.save()
+                collector.sweep()
             if caught is not None:
                 raise Interrupted(caught)
         return run.finish()
 
 
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """No garbage collections while an update makes its many records, which are freed without them; saves a seventh."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
+class _Collector:
+    """Sweeps cyclic garbage when asked to, and not in the middle of an update; that saves a fifth of the time.
+
+    An update makes some hundred thousand objects, which go by their reference counts, beside as many that stay (games,
+    caches); left alone, the collector walks over all of them again and again and finds nothing. What survived a sweep is
+    not looked at by the next one.
+    """
+
+    def __enter__(self) -> Self:
+        self._enabled = gc.isenabled()
+        gc.disable()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        gc.unfreeze()
+        if self._enabled:
             gc.enable()
+
+    def sweep(self) -> None:
+        """Collect what was made since the last sweep."""
+        gc.collect()
+        gc.freeze()
 
 
 class _Run:
@@ -212,7 +228,7 @@ class _Run:
         batch = self.rollouts.collect(tasks, self.number, self.streams["actions"])
         times.append(time.process_time())
         advantages = self.rule(batch.records)
-        flat = torch.from_numpy(np.concatenate(advantages).astype(np.float32)).to(batch.steps.states.device)
+        flat = torch.from_numpy(np.concatenate(advantages).astype(np.float32)).to(batch.steps.choices.device)
         times.append(time.process_time())
         learnt = self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number)
         times.append(time.process_time())

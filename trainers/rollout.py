@@ -165,7 +165,7 @@ class Rollouts:
             )
         steps = self._policy.gather(played.steps)
         if len(order) < len(steps) or (order[1:] < order[:-1]).any():
-            steps = steps.take(torch.from_numpy(order).to(steps.states.device))
+            steps = steps.take(torch.from_numpy(order).to(steps.choices.device))
         judge_s = self._judge.seconds - judged
         return Batch(
             records=records,

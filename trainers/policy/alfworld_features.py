@@ -12,6 +12,7 @@ flags. A command is up to three tokens: verb, verb with the first type, preposit
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, get_args
 
 from triage_gym.domains.alfworld import (
@@ -40,7 +41,6 @@ _FLAGS: Final = (
     "held is goal", "treated", "goal seen", "lamp seen", "at target", "placed one", "fifth 0", "fifth 1", "fifth 2",
     "fifth 3", "fifth 4",
 )  # fmt: skip
-_FIFTHS: Final = _FLAGS.index("fifth 0")
 
 TRIED, TRIED_TWICE, LAST, GOAL_THERE, LAMP_THERE, OPENED = (1 << i for i in range(6))
 IS_GOAL, IS_TARGET, IS_LAMP, NUMBER_ONE, NUMBER_HIGH, IS_BOTH = (1 << i for i in range(6, 12))
@@ -85,19 +85,20 @@ def _token_words() -> list[str]:
 STATE_WORDS: Final = tuple(_state_words())
 TOKEN_WORDS: Final = tuple(_token_words())
 _STATE: Final = _number(STATE_WORDS, 0)
-# Looked up once a word and not once a turn: most of the time of acting is spent here.
 _TOKEN: Final = {word: i for i, word in reversed(list(enumerate(TOKEN_WORDS)))} | {"": TOKEN_WORDS.index("", 1)}
 _PREPOSITION: Final = {"take": "from", "put": "in"}
-_SEE: Final = {t: _STATE[f"see:{t}"] for t in _THINGS}
-_FLAG: Final = [_STATE[f] for f in _FLAGS]
+_FIFTHS: Final = [_STATE[f"fifth {i}"] for i in range(5)]
+_GOAL_SEEN, _LAMP_SEEN, _PLACED_ONE = (_STATE[flag] for flag in ("goal seen", "lamp seen", "placed one"))
+_KNOWN_THINGS: Final = frozenset(_THINGS)
+_KNOWN_PLACES: Final = frozenset(_PLACES)
 
 
 def _thing(kind: str) -> str:
-    return kind if kind in _SEE else "?"
+    return kind if kind in _KNOWN_THINGS else "?"
 
 
 def _place(kind: str) -> str:
-    return kind if kind in RECEPTACLE_TYPES else "?"
+    return kind if kind in _KNOWN_PLACES else "?"
 
 
 class AlfworldMemory:
@@ -110,111 +111,128 @@ class AlfworldMemory:
     """
 
     __slots__ = (
-        "_contents", "_goal_ids", "_limit", "_visited", "command_bits", "goal", "held", "last", "last_ids", "opened",
-        "place", "place_bits", "placed", "seen_ids", "treated", "turn",
+        "_contents", "_goal_words", "_hand_words", "_held", "_last", "_last_words", "_limit", "_opened", "_place_words",
+        "_placed", "_seen_words", "_treated", "_turn", "_visited", "command_bits", "goal", "place_bits",
     )  # fmt: skip
 
     def __init__(self, goal: Goal | None, observation: str, limit: int) -> None:
         self.goal = goal
-        self._limit = limit
-        self.turn = 0
-        self.place = self.held = self.last = ""
-        self.treated: set[str] = set()
-        self.placed: set[str] = set()
-        self._visited: dict[int, None] = {}
-        self._contents: dict[str, tuple[str, ...]] = {}
         self.command_bits: dict[str, int] = {}
+        """Candidate features by command."""
         self.place_bits: dict[str, int] = {}
-        self.opened: set[str] = set()
-        self._goal_ids = _goal_words(goal)
-        self.seen_ids = _seen_words(parse_observation(observation.strip().partition("\n\n")[2] or observation))
-        self.last_ids: tuple[int, ...] = ()
+        """Candidate features by receptacle; those that have none are left out."""
+        self._limit = limit
+        self._turn = 0
+        self._held = self._last = ""
+        self._treated: set[str] = set()
+        self._placed: set[str] = set()
+        self._opened: set[str] = set()
+        self._contents: dict[str, tuple[str, ...]] = {}
+        self._visited: dict[int, None] = {}
+        self._goal_words = _words_of_goal(goal)
+        self._seen_words = _read_observation(observation.strip().partition("\n\n")[2] or observation)[1]
+        self._last_words: tuple[int, ...] = ()
+        self._hand_words: tuple[int, ...] = ()
+        self._place_words: tuple[int, ...] = ()
 
     def observe(self, action: str, observation: str) -> None:
         """Take in the answer to the action just sent."""
-        command, seen = parse_command(action), parse_observation(observation)
-        self.turn += 1
+        command, self._last_words = _read_command(action)
+        seen, self._seen_words = _read_observation(observation)
+        self._turn += 1
         bits = self.command_bits
-        if self.last:
-            bits[self.last] &= ~LAST
+        if self._last:
+            bits[self._last] &= ~LAST
         before = bits.get(action, 0)
         bits[action] = LAST | TRIED | (before & TRIED_TWICE) | (TRIED_TWICE if before & TRIED else 0)
-        self.last = action
-        self.last_ids, self.seen_ids = _did_words(command), _seen_words(seen)
+        self._last = action
         if seen.kind == "nothing":
             return
         if command.verb == "go":
-            self.place = command.receptacle
-            self._visited[_STATE[f"visited:{_place(command.receptacle_type)}"]] = None
+            self._go(command)
         elif seen.kind in ("open", "take", "put", "clean", "heat", "cool"):
             self._change(seen, command.receptacle)
         if seen.listed is not None and seen.kind in ("arrive", "open", "receptacle"):
             self._fill(seen.place or command.receptacle, seen.listed)
 
+    def _go(self, command: Command) -> None:
+        kind = _place(command.receptacle_type)
+        self._visited[_STATE[f"visited:{kind}"]] = None
+        at_target = self.goal is not None and command.receptacle_type == self.goal.receptacle
+        self._place_words = (_STATE[f"place:{kind}"], *([_STATE["at target"]] if at_target else ()))
+
     def _change(self, seen: Observation, receptacle: str) -> None:
         """What an action that succeeded changed."""
-        name = seen.object
+        name, goal = seen.object, self.goal
         if seen.kind == "open":
-            self.opened.add(receptacle)
+            self._opened.add(receptacle)
             self.place_bits[receptacle] = self.place_bits.get(receptacle, 0) | OPENED
         elif seen.kind == "take":
-            self.held = name
-            self.placed.discard(name)
+            self._held = name
+            self._placed.discard(name)
             self._fill(receptacle, tuple(x for x in self._contents.get(receptacle, ()) if x != name))
         elif seen.kind == "put":
-            self.held = ""
-            goal = self.goal
+            self._held = ""
             if goal and split_name(name)[0] == goal.object and split_name(receptacle)[0] == goal.receptacle:
-                self.placed.add(name)
+                self._placed.add(name)
             self._fill(receptacle, (*self._contents.get(receptacle, ()), name))
-        elif self.goal and seen.kind == self.goal.treatment:
-            self.treated.add(name)
+        elif goal and seen.kind == goal.treatment:
+            self._treated.add(name)
+        self._hand_words = self._words_of_hand()
+
+    def _words_of_hand(self) -> tuple[int, ...]:
+        if not self._held:
+            return ()
+        kind = split_name(self._held)[0]
+        words = [_STATE[f"held:{_thing(kind)}"]]
+        if self.goal is not None and kind == self.goal.object:
+            words.append(_STATE["held is goal"])
+            if self._held in self._treated:
+                words.append(_STATE["treated"])
+        return tuple(words)
 
     def _fill(self, place: str, listed: tuple[str, ...]) -> None:
         """Remember what lies at ``place``."""
         self._contents[place] = listed
         goal = self.goal
-        bits = OPENED if place in self.opened else 0
+        bits = OPENED if place in self._opened else 0
         if goal is not None:
             for name in listed:
                 kind = split_name(name)[0]
-                # An object that was brought to its place is done with, unless the goal wanted it treated first.
-                if kind == goal.object and not (goal.count > 1 and name in self.placed):
+                # One of two that was brought to its place is done with.
+                if kind == goal.object and not (goal.count > 1 and name in self._placed):
                     bits |= GOAL_THERE
                 elif kind == goal.lamp:
                     bits |= LAMP_THERE
-        self.place_bits[place] = bits
+        if bits:
+            self.place_bits[place] = bits
+        else:
+            self.place_bits.pop(place, None)
 
     def state(self) -> list[int]:
         """State words that are on."""
-        goal = self.goal
-        out = [*self._goal_ids, *self.seen_ids, *self.last_ids, *self._visited]
-        if self.held:
-            kind = split_name(self.held)[0]
-            out.append(_STATE[f"held:{_thing(kind)}"])
-            if goal is not None and kind == goal.object:
-                out.append(_FLAG[0])
-                if self.held in self.treated:
-                    out.append(_FLAG[1])
-        if self.place:
-            kind = split_name(self.place)[0]
-            out.append(_STATE[f"place:{_place(kind)}"])
-            if goal is not None and kind == goal.receptacle:
-                out.append(_FLAG[4])
         seen = 0
         for bits in self.place_bits.values():
             seen |= bits
+        out = [
+            *self._goal_words,
+            *self._seen_words,
+            *self._last_words,
+            *self._visited,
+            *self._hand_words,
+            *self._place_words,
+            _FIFTHS[min(4, 5 * self._turn // self._limit)],
+        ]
         if seen & GOAL_THERE:
-            out.append(_FLAG[2])
+            out.append(_GOAL_SEEN)
         if seen & LAMP_THERE:
-            out.append(_FLAG[3])
-        if self.placed:
-            out.append(_FLAG[5])
-        out.append(_FLAG[_FIFTHS + min(4, 5 * self.turn // self._limit)])
+            out.append(_LAMP_SEEN)
+        if self._placed:
+            out.append(_PLACED_ONE)
         return out
 
 
-def _goal_words(goal: Goal | None) -> tuple[int, ...]:
+def _words_of_goal(goal: Goal | None) -> tuple[int, ...]:
     if goal is None:
         return (_STATE["task:?"],)
     task = goal.task_type if goal.task_type in _TASK_TYPES else "?"
@@ -224,7 +242,10 @@ def _goal_words(goal: Goal | None) -> tuple[int, ...]:
     return tuple(words)
 
 
-def _seen_words(seen: Observation) -> tuple[int, ...]:
+@lru_cache(maxsize=65_536)
+def _read_observation(text: str) -> tuple[Observation, tuple[int, ...]]:
+    """What an observation says, and its state words."""
+    seen = parse_observation(text)
     words = {_STATE[f"kind:{seen.kind}"]: None}
     if seen.closed:
         words[_STATE["closed"]] = None
@@ -232,17 +253,20 @@ def _seen_words(seen: Observation) -> tuple[int, ...]:
         if not seen.listed:
             words[_STATE["empty"]] = None
         for name in seen.listed:
-            words[_SEE[_thing(split_name(name)[0])]] = None
-    return tuple(words)
+            words[_STATE[f"see:{_thing(split_name(name)[0])}"]] = None
+    return seen, tuple(words)
 
 
-def _did_words(command: Command) -> tuple[int, ...]:
+@lru_cache(maxsize=65_536)
+def _read_command(text: str) -> tuple[Command, tuple[int, ...]]:
+    """A command taken apart, and its state words as the last action."""
+    command = parse_command(text)
     words = [_STATE[f"did:{command.verb}"]]
     if command.object:
         words.append(_STATE[f"did to:{_thing(command.object_type)}"])
     if command.receptacle:
         words.append(_STATE[f"did at:{_place(command.receptacle_type)}"])
-    return tuple(words)
+    return command, tuple(words)
 
 
 def command_tokens(command: Command) -> tuple[int, ...]:
@@ -260,25 +284,26 @@ def command_tokens(command: Command) -> tuple[int, ...]:
     return tuple(tokens)
 
 
-def static_bits(command: Command, goal: Goal | None) -> int:
-    """The candidate features that goal and command alone decide."""
-    bits = 0
-    number = split_name(command.receptacle or command.object)[1]
-    if number == 1:
-        bits |= NUMBER_ONE
-    elif number > 4:
-        bits |= NUMBER_HIGH
+def goal_bits(command: Command, goal: Goal | None) -> int:
+    """The candidate features that the goal's types decide."""
     if goal is None:
-        return bits
+        return 0
+    bits = 0
     if command.object and command.object_type == goal.object:
         bits |= IS_GOAL
-    if command.receptacle and command.receptacle_type == goal.receptacle:
-        bits |= IS_TARGET
-    if command.object and command.object_type == goal.lamp:
+    elif command.object and command.object_type == goal.lamp:
         bits |= IS_LAMP
-    if bits & IS_GOAL and bits & IS_TARGET:
-        bits |= IS_BOTH
+    if command.receptacle and command.receptacle_type == goal.receptacle:
+        bits |= IS_TARGET | (IS_BOTH if bits & IS_GOAL else 0)
     return bits
+
+
+@lru_cache(maxsize=65_536)
+def _read_candidate(text: str) -> tuple[Command, tuple[int, ...], int]:
+    """A command taken apart, its tokens, and the candidate features that its number decides."""
+    command = parse_command(text)
+    number = split_name(command.receptacle or command.object)[1]
+    return command, command_tokens(command), NUMBER_ONE if number == 1 else NUMBER_HIGH if number > 4 else 0
 
 
 class AlfworldFeatures:
@@ -295,7 +320,7 @@ class AlfworldFeatures:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._menus: dict[Goal | None, dict[tuple[str, ...], _Menu]] = {}
+        self._rows: dict[Goal | None, dict[str, tuple[str, int, str]]] = {}
 
     def begin(self, task: str, observation: str) -> AlfworldMemory:
         """The memory of a new episode."""
@@ -303,51 +328,23 @@ class AlfworldFeatures:
 
     def encode(self, memory: AlfworldMemory, admissible: Sequence[str], register: Register) -> Encoded:
         """The situation of an episode; every admissible command but ``help`` is a candidate."""
-        menus = self._menus.get(memory.goal)
-        if menus is None:
-            if len(self._menus) >= 64:  # a few goals are live at a time; old ones only take memory
-                self._menus.clear()
-            menus = self._menus[memory.goal] = {}
-        texts = tuple(admissible)
-        menu = menus.get(texts)
-        if menu is None:
-            menu = menus[texts] = _Menu(texts, memory.goal, register)
-        keys = menu.keys.copy()
-        for text, bits in memory.command_bits.items():
-            if text in menu.at:
-                keys[menu.at[text]] |= bits
-        for place, bits in memory.place_bits.items():
-            for i in menu.near.get(place, ()):
-                keys[i] |= bits
-        return Encoded(memory.state(), menu.commands, keys)
+        rows = self._rows.get(memory.goal)
+        if rows is None:
+            if len(self._rows) >= 64:  # a few goals are live at a time; old ones only take memory
+                self._rows.clear()
+            rows = self._rows[memory.goal] = {}
+        commands = [text for text in admissible if text != "help"]
+        try:
+            found = [rows[text] for text in commands]
+        except KeyError:
+            rows.update({text: _row(text, memory.goal, register) for text in commands if text not in rows})
+            found = [rows[text] for text in commands]
+        tried, there = memory.command_bits.get, memory.place_bits.get
+        keys = [key | tried(text, 0) | there(place, 0) for text, key, place in found]
+        return Encoded(memory.state(), commands, keys)
 
 
-class _Menu:
-    """A set of admissible commands, read once: few sets come up, and most of a candidate's key never changes.
-
-    Args:
-        admissible: The commands.
-        goal: The goal.
-        register: Numbers the commands.
-    """
-
-    __slots__ = ("at", "commands", "keys", "near")
-
-    def __init__(self, admissible: Sequence[str], goal: Goal | None, register: Register) -> None:
-        self.commands: list[str] = []
-        self.keys: list[int] = []
-        """What goal and command alone decide."""
-        self.at: dict[str, int] = {}
-        """Where each command is."""
-        self.near: dict[str, list[int]] = {}
-        """Where the commands with each receptacle are."""
-        for text in admissible:
-            command = parse_command(text)
-            if command.verb == "help":
-                continue
-            self.at[text] = len(self.keys)
-            if command.receptacle:
-                self.near.setdefault(command.receptacle, []).append(len(self.keys))
-            self.commands.append(text)
-            number = register.number(command_tokens(command))
-            self.keys.append(number << PATTERN_BITS | static_bits(command, goal))
+def _row(text: str, goal: Goal | None, register: Register) -> tuple[str, int, str]:
+    """A command, what goal and command alone decide of its key, and its receptacle."""
+    command, tokens, bits = _read_candidate(text)
+    return text, register.number(tokens) << PATTERN_BITS | bits | goal_bits(command, goal), command.receptacle

@@ -50,10 +50,16 @@ class ScorerNet(nn.Module):
                 weight.normal_(0.0, std, generator=generator)
             self.token[0] = 0.0
 
-    def hidden(self, states: Tensor) -> Tensor:
-        """``(B, width)`` of ``(B, S)``."""
-        h = torch.addmm(self.bias, states, self.state)
-        return h + torch.relu(torch.addmm(self.up_bias, h, self.up)) @ self.down
+    def hidden(self, words: Tensor) -> Tensor:
+        """``(B, width)`` of ``(B, W)`` state words, padded with ``S``."""
+        h = torch.addmm(self.bias, self.multi_hot(words), self.state)
+        return torch.addmm(h, torch.relu(torch.addmm(self.up_bias, h, self.up)), self.down)
+
+    def multi_hot(self, words: Tensor) -> Tensor:
+        """``(B, S)`` of ``(B, W)``. A dense product with it is faster than summing rows, forward and backward."""
+        size = self.state.shape[0]
+        out = torch.zeros((words.shape[0], size + 1), device=words.device)
+        return out.scatter_(1, words, 1.0)[:, :size]
 
     def embed(self, tokens: Tensor) -> Tensor:
         """``(U, width)`` of ``(U, T)`` token numbers."""
@@ -64,10 +70,10 @@ class ScorerNet(nn.Module):
         return torch.addmm(self.feature_bias, hidden, self.feature)
 
     def forward(
-        self, states: Tensor, commands: Tensor, patterns: Tensor, counts: Tensor, tokens: Tensor, features: Tensor
+        self, words: Tensor, commands: Tensor, patterns: Tensor, counts: Tensor, tokens: Tensor, features: Tensor
     ) -> Tensor:
         """``(B, K)`` log-probabilities; the arguments are those of :class:`~triage_gym.trainers.policy.protocol.Steps`."""
-        h = self.hidden(states)
+        h = self.hidden(words)
         scores = (h @ self.embed(tokens).T).gather(1, commands)
         scores = scores + (self.feature_weights(h) @ features.T).gather(1, patterns)
         return mask(scores, counts).log_softmax(1)

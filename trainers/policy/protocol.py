@@ -5,7 +5,7 @@ history, never the environment's state). :meth:`Policy.act` returns the chosen c
 is needed to compute their probabilities again under other weights; the trainer keeps those and hands back any subset of
 them to :meth:`Policy.log_probs`.
 
-Shapes: ``B`` decisions (rows), ``S`` state words, ``K`` candidates (padded), ``U`` distinct commands, ``T`` tokens a
+Shapes: ``B`` decisions (rows), ``S`` size of the state vocabulary, ``W`` state words that are on (padded), ``K`` candidates (padded), ``U`` distinct commands, ``T`` tokens a
 command, ``P`` distinct feature patterns, ``F`` features a candidate.
 """
 
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -32,8 +33,8 @@ class Memory(Protocol):
 class Steps:
     """Decisions as arrays."""
 
-    states: Tensor
-    """``(B, S)`` float32, multi-hot state words."""
+    words: Tensor
+    """``(B, W)`` int64, the state words that are on, each once; padded with the size of the vocabulary."""
     commands: Tensor
     """``(B, K)`` int64, number of each candidate command in ``tokens``; padded with 0."""
     patterns: Tensor
@@ -55,7 +56,7 @@ class Steps:
     def take(self, rows: Tensor) -> Steps:
         """The decisions at ``rows``, in that order; the tables are shared."""
         return Steps(
-            self.states[rows],
+            self.words[rows],
             self.commands[rows],
             self.patterns[rows],
             self.counts[rows],
@@ -84,9 +85,9 @@ class Decision:
 class RawSteps:
     """Decisions of one moment, before equal commands and patterns of a batch are numbered together."""
 
-    states: Tensor
-    """``(n, S)`` float32."""
-    keys: np.ndarray[Any, np.dtype[np.int64]]
+    words: NDArray[np.int64]
+    """``(n, W)`` state words that are on; -1 pads."""
+    keys: NDArray[np.int64]
     """``(n, K)`` command number in the policy's own register and pattern, as one integer; -1 pads."""
     choices: Tensor
     """``(n,)`` int64."""

@@ -62,36 +62,35 @@ class TextScorer:
         encoded = [self._features.encode(m, a, self._register) for m, a in zip(memories, admissible, strict=True)]
         if not all(e.commands for e in encoded):
             raise InputError("Expected admissible commands to choose from, got none; does the environment list them?")
-        states = self._states([e.state for e in encoded])
+        words = _padded([e.state for e in encoded])
         keys = _padded([e.keys for e in encoded])
-        counts = torch.tensor([len(e.keys) for e in encoded], device=self._device)
-        with torch.no_grad():
-            log_probs = self._score(states, keys, counts).cpu()
+        with torch.inference_mode():
+            log_probs = self._score(words, keys).cpu()
         if forced is not None:
             choices = torch.tensor([_index(e.commands, c) for e, c in zip(encoded, forced, strict=True)])
         elif rng is None:
             choices = log_probs.argmax(1)
         else:
-            choices = _sample(log_probs, counts.cpu(), rng)
+            choices = torch.from_numpy(_sample(log_probs.numpy(), rng))
         taken = log_probs.gather(1, choices.unsqueeze(1)).squeeze(1)
         commands = [e.commands[i] for e, i in zip(encoded, choices.tolist(), strict=True)]
-        return Decision(commands, RawSteps(states, keys, choices, taken))
+        return Decision(commands, RawSteps(words, keys, choices, taken))
 
-    def _states(self, words: list[list[int]]) -> Tensor:
-        """``(n, S)`` multi-hot."""
-        states = torch.zeros((len(words), self._features.states))
-        rows = np.repeat(np.arange(len(words)), [len(w) for w in words])
-        states.numpy()[rows, np.fromiter(chain.from_iterable(words), np.int64, len(rows))] = 1.0
-        return states.to(self._device)
-
-    def _score(self, states: Tensor, keys: NDArray[np.int64], counts: Tensor) -> Tensor:
+    def _score(self, words: NDArray[np.int64], keys: NDArray[np.int64]) -> Tensor:
         """``(n, K)`` log-probabilities; those of ``log_probs``, with embeddings kept while the weights stay."""
         commands, numbers, patterns, bits = self._tables(keys)
         embedded = self._embeddings(numbers)
-        h = self.net.hidden(states)
+        h = self.net.hidden(self._words(words))
         scores = (h @ embedded.T).gather(1, commands)
         scores += (self.net.feature_weights(h) @ self._patterns[bits].T).gather(1, patterns)
-        return mask(scores, counts).log_softmax(1)
+        return mask(scores, self._counts(keys)).log_softmax(1)
+
+    def _words(self, words: NDArray[np.int64]) -> Tensor:
+        """The same words with the network's padding."""
+        return torch.from_numpy(np.where(words < 0, self._features.states, words)).to(self._device)
+
+    def _counts(self, keys: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy((keys >= 0).sum(1)).to(self._device)
 
     def _tables(self, keys: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64], Tensor, Tensor]:
         """Candidates by number in a table of distinct commands ``(U,)`` and one of distinct patterns ``(P,)``."""
@@ -130,20 +129,14 @@ class TextScorer:
         parts = list(parts)
         if not parts:
             raise InputError("Expected at least one decision to gather, got none")
-        most = max(p.keys.shape[1] for p in parts)
-        keys = np.full((sum(len(p.keys) for p in parts), most), -1, np.int64)
-        at = 0
-        for part in parts:
-            n, k = part.keys.shape
-            keys[at : at + n, :k] = part.keys
-            at += n
+        keys = _stacked([p.keys for p in parts])
         commands, numbers, patterns, bits = self._tables(keys)
         to = self._device
         return Steps(
-            states=torch.cat([p.states for p in parts]),
+            words=self._words(_stacked([p.words for p in parts])),
             commands=commands,
             patterns=patterns,
-            counts=torch.from_numpy((keys >= 0).sum(1)).to(to),
+            counts=self._counts(keys),
             choices=torch.cat([p.choices for p in parts]).to(to),
             old_log_probs=torch.cat([p.log_probs for p in parts]).to(to),
             tokens=torch.from_numpy(self._register.tokens(numbers)).to(to),
@@ -152,15 +145,25 @@ class TextScorer:
 
     def log_probs(self, steps: Steps) -> Tensor:
         """``(B, K)`` log-probabilities of all candidates, differentiable."""
-        out: Tensor = self.net(steps.states, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features)
+        out: Tensor = self.net(steps.words, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features)
         return out
 
 
-def _padded(keys: list[list[int]]) -> NDArray[np.int64]:
-    """``(n, K)`` of lists of unequal length, padded with -1."""
-    counts = np.fromiter(map(len, keys), np.int64, len(keys))
-    out = np.full((len(keys), int(counts.max())), -1, np.int64)
-    out[np.arange(out.shape[1]) < counts[:, None]] = np.fromiter(chain.from_iterable(keys), np.int64, int(counts.sum()))
+def _padded(rows: list[list[int]]) -> NDArray[np.int64]:
+    """``(n, most)`` of lists of unequal length, padded with -1."""
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    out = np.full((len(rows), int(counts.max())), -1, np.int64)
+    out[np.arange(out.shape[1]) < counts[:, None]] = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
+    return out
+
+
+def _stacked(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """One array of parts of unequal width, padded with -1."""
+    out = np.full((sum(len(p) for p in parts), max(p.shape[1] for p in parts)), -1, np.int64)
+    at = 0
+    for part in parts:
+        out[at : at + len(part), : part.shape[1]] = part
+        at += len(part)
     return out
 
 
@@ -183,12 +186,14 @@ def _positions(
     return np.where(real, table[values], 0)
 
 
-def _sample(log_probs: Tensor, counts: Tensor, rng: np.random.Generator) -> Tensor:
+def _sample(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
     """``(n,)`` candidates, each by one uniform number through the inverse of the cumulative distribution."""
-    cumulative = log_probs.double().exp().cumsum(1)
-    drawn = torch.from_numpy(rng.random(len(log_probs))) * cumulative[:, -1]
+    cumulative = np.exp(log_probs, dtype=np.float64).cumsum(1)
+    drawn = rng.random(len(log_probs)) * cumulative[:, -1]
     # A number next to 1 may round up to the total, which would point behind the last candidate.
-    return torch.minimum((cumulative <= drawn.unsqueeze(1)).sum(1), counts - 1)
+    drawn = np.minimum(drawn, np.nextafter(cumulative[:, -1], 0.0))
+    out: NDArray[np.int64] = (cumulative <= drawn[:, None]).sum(1)
+    return out
 
 
 def _index(commands: list[str], command: str) -> int:
