@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
-from triage_gym import registry
+from triage_gym import credit, registry
 from triage_gym.credit.rules import GRPO
 from triage_gym.errors import InputError
 from triage_gym.judges.rule import RuleJudge
+from triage_gym.records import EpisodeRecord, Reflection, Segment
 
 
 def test_names_paths_and_configs() -> None:
@@ -62,3 +65,72 @@ def test_an_import_error_inside_a_module_is_not_hidden(tmp_path: Any, monkeypatc
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
         registry.make("judges", "broken_plugin:Judge")
+
+
+# ---- functions as plug-ins ----
+
+FUNCTIONS = """
+import numpy as np
+
+def rule(records):
+    return [np.full(len(r.segments), float(r.score)) for r in records]
+
+def scaled(scale=2.0):
+    return lambda records: [scale * a for a in rule(records)]
+
+def reflector(record):
+    return len(record) - 1
+"""
+
+
+@pytest.fixture
+def functions(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plain_functions.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def attempt(score: float) -> EpisodeRecord:
+    return EpisodeRecord("g", segments=(Segment(0, "a", "b", "c"), Segment(1, "c", "d", "e")), score=score)
+
+
+@pytest.mark.usefixtures("functions")
+def test_a_function_that_needs_an_argument_is_the_rule_itself() -> None:
+    def own(records: Sequence[EpisodeRecord]) -> list[Any]:
+        return [np.full(len(r.segments), -r.score) for r in records]
+
+    registry.register("credit", "own-function", own)
+    records = [attempt(1.0), attempt(3.0)]
+    for spec, expected in (
+        ("plain_functions:rule", [1.0, 3.0]),
+        ({"name": "plain_functions:rule"}, [1.0, 3.0]),
+        ("own-function", [-1.0, -3.0]),
+        ("plain_functions:scaled", [2.0, 6.0]),
+        ({"name": "plain_functions:scaled", "scale": 5.0}, [5.0, 15.0]),
+    ):
+        for rule in (registry.make("credit", spec), credit.make(spec, lam=0.2)):
+            assert [a.tolist() for a in rule(records)] == [[x, x] for x in expected]
+
+
+@pytest.mark.usefixtures("functions")
+def test_a_function_of_a_record_is_the_reflector_itself() -> None:
+    assert registry.make("reflectors", "plain_functions:reflector")(attempt(0.0)) == 1
+    registry.register("reflectors", "own-function", lambda record: Reflection("x", 0))
+    assert registry.make("reflectors", "own-function")(attempt(0.0)) == Reflection("x", 0)
+
+
+@pytest.mark.usefixtures("functions")
+@pytest.mark.parametrize(
+    ("kind", "spec", "message"),
+    [
+        ("credit", {"name": "plain_functions:rule", "lam": 0.2}, r"or \(without options\) the rule itself"),
+        (
+            "reflectors",
+            {"name": "plain_functions:reflector", "seed": 1},
+            r"or \(without options\) the reflector itself",
+        ),
+        ("judges", "plain_functions:rule", "a class or a function that returns the plug-in$"),
+    ],
+)
+def test_a_function_that_fits_neither_way_says_what_would(kind: registry.Kind, spec: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        registry.make(kind, spec)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -19,6 +20,8 @@ from typing import Any, Final, Literal
 from triage_gym.errors import InputError
 
 Kind = Literal["judges", "reflectors", "credit", "envs"]
+_FUNCTIONS: Final[dict[Kind, str]] = {"credit": "rule", "reflectors": "reflector"}
+"""Kinds whose plug-ins may be plain functions, and what such a function is."""
 
 BUILTIN: Final[dict[Kind, dict[str, str]]] = {
     "judges": {
@@ -137,8 +140,24 @@ def config(kind: Kind, spec: str | Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, **dict.fromkeys(flags, True), "name": name}
 
 
+def _is_plugin(kind: Kind, target: Callable[..., Any]) -> bool:
+    """Whether ``target`` is the rule or reflector itself: no class, and it cannot be called without an argument."""
+    if kind not in _FUNCTIONS or isinstance(target, type):
+        return False
+    try:
+        inspect.signature(target).bind()
+    except TypeError:
+        return True
+    except ValueError:  # no signature, as some functions in C
+        return False
+    return False
+
+
 def make(kind: Kind, spec: str | Mapping[str, Any], **defaults: Any) -> Any:
     """Build a plug-in from its spec.
+
+    A class, or a function that needs no argument, is called and gives the plug-in. A function that needs one is, without
+    options, the plug-in itself: ``def my_rule(records)`` a credit rule, ``def my_reflector(record)`` a reflector.
 
     Args:
         kind: Which registry.
@@ -153,7 +172,12 @@ def make(kind: Kind, spec: str | Mapping[str, Any], **defaults: Any) -> Any:
     name = rest.pop("name")
     kwargs = {**defaults, **rest}
     make_it = factory(kind, name)
+    if not kwargs and _is_plugin(kind, make_it):
+        return make_it
     try:
         return make_it(**kwargs)
     except TypeError as error:
-        raise InputError(f"Could not build {kind} {name!r} with {sorted(kwargs)}: {error}") from error
+        wanted = "the path must name a class or a function that returns the plug-in"
+        if kind in _FUNCTIONS:
+            wanted += f", or (without options) the {_FUNCTIONS[kind]} itself"
+        raise InputError(f"Could not build {kind} {name!r} with {sorted(kwargs)}: {error}; {wanted}") from error
