@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
+from triage_gym.judges import rule
 from triage_gym.judges.labelling import label_record
 from triage_gym.judges.rule import RuleJudge
 from triage_gym.records import EpisodeRecord, Segment
@@ -16,8 +19,8 @@ def roles(*turns: tuple[str, str], start: str = HALL) -> str:
     seen = [start, *(answer for _, answer in turns)]
     segments = tuple(Segment(k, seen[k], action, answer) for k, (action, answer) in enumerate(turns))
     record = EpisodeRecord("g", task="Find the crown.", start_observation=start, segments=segments)
-    labels = label_record(record, RuleJudge()).labels
-    assert all(x.why and x.status == "judged" for x in labels)
+    labels = label_record(record, RuleJudge("generic")).labels
+    assert all(x.source == "rule:generic" and x.why and x.status == "judged" for x in labels)
     return "".join(x.role or "-" for x in labels)
 
 
@@ -47,3 +50,25 @@ def test_what_left_the_window_is_new_again() -> None:
 
 def test_nothing_is_ever_decisive() -> None:
     assert "D" not in roles(("take crown", "You take the crown. Well done."), ("wait", "You won!"))
+
+
+@pytest.mark.parametrize(
+    ("domain", "lacks"),
+    [
+        ("chess", "the domain 'chess'"),
+        ("generic", "an environment that names no domain"),
+        ("alfworld", "the task 'Find the crown.'"),
+    ],
+)
+def test_generic_rules_that_nobody_chose_warn_once(domain: str, lacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule, "_warned", set())
+    segments = (Segment(0, HALL, "down", CELLAR), Segment(1, CELLAR, "up", HALL))
+    record = EpisodeRecord("g", task="Find the crown.", domain=domain, segments=segments)
+    with pytest.warns(UserWarning, match=rf'no rules for {lacks} and falls .*RuleJudge\(domain="generic"\)'):
+        labels = label_record(record, RuleJudge()).labels
+    assert [x.source for x in labels] == ["rule:generic"] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert label_record(record, RuleJudge()).labels == labels
+        rule._warned.clear()
+        assert label_record(record, RuleJudge("generic")).labels == labels
