@@ -6,7 +6,8 @@ Run it from the root of a checkout on an idle machine: ``python benchmarks/train
 with the default settings for 40,000 turns (half a minute), through the same stack and logs as ``triage-gym train``, with
 checkpoints, and exits with 1 when a bar is missed. Counted is all CPU time of the process from the end of the first
 update to the end of the last, on whatever thread; not counted are making the games (printed apart: a process makes each
-once) and evaluation. The judge's part is windows, labels and checks, measured by labelling a batch's episodes again.
+once) and evaluation. The judge's part is what RoleJudgeWrapper does at the end of an episode (windows, labels,
+checks), done again for a batch.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from typing import Any, Final
 import numpy as np
 
 from triage_gym import registry
-from triage_gym.judges.labelling import label_record
+from triage_gym.judges.labelling import judge_windows
 from triage_gym.trainers import TrainConfig, Update, train
 from triage_gym.trainers.evaluation import load_policy
 from triage_gym.trainers.rollout import Rollouts
+from triage_gym.windows import build_windows
 
 # Python puts the folder of a script first on its path, where a file hides the package alfworld.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
@@ -57,7 +59,7 @@ class Meter:
 
 
 def judge_seconds_a_turn(run: Path) -> float:
-    """CPU seconds of windows, labels and checks, a turn, on a batch of the trained policy; the best of three."""
+    """CPU seconds of windows, labels and checks, a turn, on a batch of the trained policy; the best of five."""
     policy, config, _ = load_policy(run)
     rollouts = Rollouts(config, policy)
     records = rollouts.collect(range(config.groups_per_update), 0, np.random.default_rng(0)).records
@@ -65,10 +67,10 @@ def judge_seconds_a_turn(run: Path) -> float:
     judge = registry.make("judges", config.judge)
     turns = sum(len(record) for record in records)
     trials = []
-    for _ in range(3):
+    for _ in range(5):
         start = time.process_time()
         for record in records:
-            label_record(record, judge, outcome_text=("You won!",))
+            judge_windows(judge, build_windows(record, outcome_text=("You won!",)))
         trials.append((time.process_time() - start) / turns)
     return min(trials)
 

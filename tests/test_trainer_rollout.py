@@ -221,3 +221,16 @@ def test_streams_are_apart_and_come_back() -> None:
 
 def test_the_judge_of_the_tests_is_one() -> None:
     assert isinstance(registry.make("judges", "envs_for_tests:LeftIsRegression"), LeftIsRegression)
+
+
+def test_scalars_are_written_when_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    train(corridor(turns=200, tensorboard=True), tmp_path / "run")
+    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
+    data = events.read_bytes()
+    assert b"success" in data
+    assert b"role_E" in data
+    train(corridor(turns=200), tmp_path / "plain")
+    assert not (tmp_path / "plain" / "tensorboard").exists()
+    name = "metrics.jsonl"
+    assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
