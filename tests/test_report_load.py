@@ -230,6 +230,25 @@ def test_a_run_without_anything_yet_has_a_page(tmp_path: Path) -> None:
     assert "No held-out evaluation" in build_report(tmp_path / "run").read_text()
 
 
+def test_a_run_that_is_not_finished_claims_nothing(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", updates=3)
+    start = {"turns": 0, "mode": "sampled", "success": 0.1, "length_success": 15.0, "r_per_success_posthoc": 9.0}
+    evaluations = [start, start | {"mode": "greedy"}]
+    (tmp_path / "run" / "eval.json").write_text(json.dumps({"evaluations": evaluations}))
+    said = "Not finished: 1,500 of 4,000 turns; last evaluation at turn 0. There is no held-out result"
+    report = load_report(tmp_path / "run", 10)
+    assert dict(report.facts)["training"] == "1.5k of 4k turns"
+    for text in (summary(report), build_report(tmp_path / "run").read_text()):
+        assert said in text
+        assert "solves" not in text
+        assert "success, %" not in text
+
+    evaluations.append(start | {"turns": 1000, "success": 0.3})
+    (tmp_path / "run" / "eval.json").write_text(json.dumps({"evaluations": evaluations}))
+    text = summary(load_report(tmp_path / "run", 10))
+    assert "turns; last evaluation at turn 1,000. TRIAGE solves 30.0 % of the held-out games" in text
+
+
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     write_run(tmp_path / "run")
     for name in ("metrics.jsonl", "traces.jsonl"):

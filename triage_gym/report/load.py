@@ -60,19 +60,23 @@ def _single(path: Path, max_episodes: int) -> Report:
     run = read_run(path, arm, seed)
     evaluations = _evaluations(path)
     sampled = [e for e in evaluations if e.get("mode") == "sampled"]
-    greedy = [e for e in evaluations if e.get("mode") == "greedy"]
+    unfinished = _unfinished(config, run, sampled)
+    # The start policy's evaluation is no result of training.
+    trained = [e for e in evaluations if not unfinished or files.number(e, "turns", "eval.json")]
+    last = [e for e in trained if e.get("mode") == "sampled"]
+    greedy = [e for e in trained if e.get("mode") == "greedy"]
     row = Row(
         arm=arm,
-        success=_last(sampled, "success", seed),
+        success=_last(last, "success", seed),
         greedy=_last(greedy, "success", seed),
-        length=_last(sampled, "length_success", seed),
-        regressions=_last(sampled, "r_per_success_posthoc", seed),
+        length=_last(last, "length_success", seed),
+        regressions=_last(last, "r_per_success_posthoc", seed),
     )
     episodes, total = _episodes([run], max_episodes)
     training = _training([arm], [run])
     return Report(
         title=f"{describe(arm).label} on {_environment(config)}",
-        facts=_facts(config, [seed]),
+        facts=_facts(config, [seed], run.turns if unfinished else None),
         arms=(describe(arm),),
         reference=None,
         rows=(row,),
@@ -84,9 +88,20 @@ def _single(path: Path, max_episodes: int) -> Report:
         episodes_total=total,
         caveats=_caveats(config, 1, [arm]),
         notices=_notices([run]),
+        unfinished=unfinished,
         config=config,
         command=_command(path),
     )
+
+
+def _unfinished(config: Mapping[str, Any], run: Run, sampled: Sequence[Mapping[str, Any]]) -> str:
+    """How far a run has come that has not taken all its turns."""
+    planned = files.number(config, "turns", "config.json")
+    if planned is None or run.turns >= planned:
+        return ""
+    text = f"{run.turns:,.0f} of {planned:,.0f} turns"
+    at = files.number(sampled[-1], "turns", "eval.json") if sampled else None
+    return text if at is None else f"{text}; last evaluation at turn {at:,.0f}"
 
 
 def _evaluations(path: Path) -> list[Mapping[str, Any]]:
@@ -178,14 +193,16 @@ def _environment(config: Mapping[str, Any]) -> str:
     return "ALFWorld" if "alfworld" in name.lower() else name
 
 
-def _facts(config: Mapping[str, Any], seeds: Sequence[int]) -> tuple[tuple[str, str], ...]:
+def _facts(config: Mapping[str, Any], seeds: Sequence[int], turns: float | None = None) -> tuple[tuple[str, str], ...]:
+    """What was run; ``turns`` are those taken when they are fewer than planned."""
     out = [("environment", _environment(config))]
     if isinstance(config.get("task_types"), list):
         out.append(("task types", str(len(config["task_types"]))))
     for key, name, unit in (("limit", "limit", "turns"), ("turns", "training", "turns")):
         value = files.number(config, key, "config")
         if value is not None:
-            out.append((name, f"{turns_label(value)} {unit}"))
+            taken = f"{turns_label(turns)} of " if key == "turns" and turns is not None else ""
+            out.append((name, f"{taken}{turns_label(value)} {unit}"))
     out.append(("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds))))
     tasks = files.number(config, "eval_tasks", "config")
     if tasks is not None:

@@ -139,6 +139,8 @@ class Report:
     """What is missing from the numbers: runs that failed or are not finished. At the top of the page."""
     notices: tuple[str, ...] = ()
     """What the trainer warned of, such as no outcome variance or a high share of E. At its end."""
+    unfinished: str = ""
+    """How far a single run has come when it is not at its end; "" when it is."""
     config: Mapping[str, object] = field(default_factory=dict)
     command: str = ""
     """What runs it again."""

@@ -57,6 +57,8 @@ def result(view: View) -> Markup | None:
     if not rows:
         return None
     used = [m for m in MEASURES if any(m.get(row) is not None for row in rows)]
+    if not used:
+        return None
     paired = {d.arm: d for d in view.report.differences}
     head = [element("th", "arm", scope="col"), *(element("th", m.title, scope="col") for m in used)]
     if paired and view.report.reference is not None:

@@ -14,7 +14,7 @@ def summary(report: Report) -> str:
     labels = {arm.name: arm.label for arm in report.arms}
     used = [m for m in MEASURES if any(m.get(row) is not None for row in report.rows)]
     rows = [[labels[row.arm], *(plain(m.get(row), m.scale, m.digits) for m in used)] for row in report.rows]
-    parts = [table(["arm", *(m.title for m in used)], rows)]
+    parts = [table(["arm", *(m.title for m in used)], rows)] if used else []
     if report.differences and report.reference is not None:
         lines = [
             [labels[d.arm], *(plain(m.get(d), m.scale, m.digits, sign=True, count=m.better) for m in DIFFERENCES)]

@@ -92,12 +92,20 @@ def _controls(report: Report) -> str:
 
 
 def _lead_alone(report: Report) -> str:
-    said = []
+    said = [f"Not finished: {report.unfinished}."] if report.unfinished else []
+    measured = False
     for row in report.rows:
         if row.success is None:
             continue
+        measured = True
         text = f"{_label(report, row.arm)} solves {100 * row.success.mean:.1f} % of the held-out games"
         if row.length is not None:
             text += f", in {row.length.mean:.1f} turns when it does"
         said.append(text + ".")
-    return " ".join(said) or "No held-out evaluation has been written yet."
+    if not measured:
+        said.append(
+            "There is no held-out result of training yet."
+            if "evaluation" in report.unfinished
+            else "No held-out evaluation has been written yet."
+        )
+    return " ".join(said)
