@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -291,6 +292,22 @@ def test_a_line_goes_through_its_points() -> None:
     assert 'class="band arm-3"' in drawn
     alone = Curve("triage", (0.0, 100.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), 1)
     assert "band" not in charts.line_chart([alone], {"triage": 3}, identifier="x", label="x", percent=True)
+
+
+def test_few_points_are_dots_and_few_seeds_are_thin_lines() -> None:
+    def drawn(points: int, **more: Any) -> str:
+        turns = tuple(25.0 * (i + 1) for i in range(points))
+        line = (0.5,) * points
+        curve = Curve("triage", turns, line, line, (1.0,) * points, 2, **more)
+        return charts.line_chart([curve], {"triage": 3}, identifier="x", label="x", percent=True)
+
+    assert 'cx="100.00%" cy="14.0" r="3.5" class="dot arm-3"' in drawn(1, seeds=(((25.0, 0.4),), ((25.0, 0.5),)))
+    assert [drawn(n).count("<circle") for n in (1, 3, 4)] == [1, 3, 0]
+    thin = drawn(4, seeds=(((25.0, 0.4), (100.0, 0.4)), ((25.0, 0.8), (100.0, 0.6))))
+    assert thin.count('class="thin line arm-3"') == 2
+    assert "band" not in thin
+    assert 'd="M250.0 0.0L1000.0 250.0" class="thin' in thin
+    assert drawn(4).count("band") == 1
 
 
 def test_role_areas_fill_the_whole_height() -> None:

@@ -15,6 +15,8 @@ from triage_gym.records import ROLES
 from triage_gym.report.markup import Markup, element, path
 from triage_gym.report.model import Curve, Estimate, RoleMix
 
+DOTTED: Final = 3
+"""A line of at most so many points gets a dot at each; a single point would not be seen without."""
 _SCALE: Final = 1000.0
 _TOP: Final = 14
 _BOTTOM: Final = 26
@@ -78,7 +80,7 @@ def line_chart(
     percent: bool,
     height: int = 300,
 ) -> Markup:
-    """Lines with 95 % bands against environment turns.
+    """Lines with 95 % bands, or with the seeds as thin lines, against environment turns.
 
     Args:
         curves: One a line; turns need not be the same in all.
@@ -95,23 +97,31 @@ def line_chart(
     def at(turn: float, value: float) -> tuple[float, float]:
         return _SCALE * turn / right, _SCALE * (1.0 - min(max(value, 0.0), peak) / peak)
 
-    bands, lines = [], []
+    bands, lines, dots = [], [], []
     for c in curves:
         style = slots[c.arm]
-        if c.runs > 1:
+        for seed in c.seeds:
+            d = path(at(t, v) for t, v in seed)
+            bands.append(element("path", d=d, class_=f"thin line arm-{style}", vector_effect="non-scaling-stroke"))
+        if c.runs > 1 and not c.seeds:
             outline = [at(t, v) for t, v in zip(c.turns, c.high, strict=True)]
             outline += [at(t, v) for t, v in reversed(list(zip(c.turns, c.low, strict=True)))]
             bands.append(element("path", d=path(outline, close=True), class_=f"band arm-{style}"))
         d = path(at(t, v) for t, v in zip(c.turns, c.mean, strict=True))
         lines.append(element("path", d=d, class_=f"line arm-{style}", vector_effect="non-scaling-stroke"))
+        for t, v in zip(c.turns, c.mean, strict=True) if len(c.turns) <= DOTTED else ():
+            x, y = at(t, v)
+            cx, cy = _percent(100.0 * x / _SCALE), f"{_TOP + height * y / _SCALE:.1f}"
+            dots.append(element("circle", cx=cx, cy=cy, r="3.5", class_=f"dot arm-{style}"))
     rules, texts = _axis_y(marks, height, percent)
-    body = [*rules, _stretched([*bands, *lines], height), *texts, *_axis_x(right, height)]
+    body = [*rules, _stretched([*bands, *lines], height), *dots, *texts, *_axis_x(right, height)]
     return _frame(body, _TOP + height + _BOTTOM, label, data_chart=identifier)
 
 
 def _marks(curves: Sequence[Curve], percent: bool) -> list[float]:
     """Where the y axis is marked, from zero."""
-    top = max((max(c.high) for c in curves if c.high), default=1.0)
+    tops = [max(v for seed in c.seeds for _, v in seed) if c.seeds else max(c.high) for c in curves if c.high]
+    top = max(tops, default=1.0)
     if percent:
         return [m for m in ticks(0.0, min(1.0, top)) if m <= 1.0 + 1e-9]
     # A wide band of a few early successes must not press the lines flat; what is higher is cut off.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from triage_gym.errors import InputError
 from triage_gym.report import files
 from triage_gym.report.arms import order
 from triage_gym.report.model import Curve, Difference, Estimate, Row
-from triage_gym.report.runs import Run, read_run
+from triage_gym.report.runs import BANDED, Run, read_run
 
 
 class Comparison:
@@ -121,6 +121,7 @@ class Comparison:
                     low=tuple(max(0.0, e.mean - h) for (_, e), h in zip(points, halves, strict=True)),
                     high=tuple(min(1.0, e.mean + h) for (_, e), h in zip(points, halves, strict=True)),
                     runs=max(len(e.values) for _, e in points),
+                    seeds=_seeds(points),
                 )
             )
         return tuple(curves)
@@ -135,3 +136,11 @@ class Comparison:
             if entry.get("status") == "failed":
                 out.append(f"{entry.get('credit')}, seed {entry.get('seed')} failed: {entry.get('error')}")
         return tuple(out)
+
+
+def _seeds(points: Sequence[tuple[float, Estimate]]) -> tuple[tuple[tuple[float, float], ...], ...]:
+    """The curve of each seed, where they are too few for a band."""
+    seeds = sorted({seed for _, e in points for seed, _ in e.values})
+    if not 1 < len(seeds) < BANDED:
+        return ()
+    return tuple(tuple((turns, v) for turns, e in points for s, v in e.values if s == seed) for seed in seeds)

@@ -87,6 +87,8 @@ class Curve:
     low: tuple[float, ...]
     high: tuple[float, ...]
     runs: int
+    seeds: tuple[tuple[tuple[float, float], ...], ...] = ()
+    """``(turns, value)`` of every seed, where they are too few for a band that says anything."""
 
 
 @dataclass(frozen=True, slots=True)

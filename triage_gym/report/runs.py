@@ -21,6 +21,9 @@ from triage_gym.traces import Trace
 STRETCHES: Final = 40
 """Most points of a training curve: each is the mean of the updates in one stretch of turns."""
 
+BANDED: Final = 3
+"""Seeds that it takes for a band; the t interval of two is twelve times as wide as their spread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -109,6 +112,7 @@ def curve(arm: str, runs: Sequence[Run], key: str, stretches: Stretches) -> Curv
     if not points:
         return None
     intervals = [t_interval(values) for _, values in points]
+    alone = [[(stretches.end(i), v[0]) for i, v in enumerate(stretches.values([run], key)) if v] for run in runs]
     return Curve(
         arm,
         turns=tuple(turns for turns, _ in points),
@@ -116,6 +120,7 @@ def curve(arm: str, runs: Sequence[Run], key: str, stretches: Stretches) -> Curv
         low=tuple(mean - (half or 0.0) for mean, half in intervals),
         high=tuple(mean + (half or 0.0) for mean, half in intervals),
         runs=max(len(values) for _, values in points),
+        seeds=tuple(tuple(seed) for seed in alone if seed) if 1 < len(runs) < BANDED else (),
     )
 
 

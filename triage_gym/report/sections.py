@@ -142,8 +142,12 @@ def curves(view: View) -> Markup | None:
         figures.append(element("div", head, when, element("ul", legend, class_="legend"), drawn, class_="card"))
     if not figures:
         return None
-    several = any(x.runs > 1 for c in charts(view) for x in c.curves)
-    note = "Environment turns to the right. " + ("Bands are 95 % t intervals over seeds. " if several else "")
+    drawn_curves = [x for c in charts(view) for x in c.curves]
+    note = "Environment turns to the right. "
+    if any(x.runs > 1 and not x.seeds for x in drawn_curves):
+        note += "Bands are 95 % t intervals over seeds. "
+    if any(x.seeds for x in drawn_curves):
+        note += "Thin lines are the seeds, which are too few for a band. "
     note += "Point at a chart, or focus it and use the arrow keys, to read its numbers."
     rest = element("div", figures[1:], class_="pair") if len(figures) > 1 else None
     stack = element("div", figures[0], rest, class_="stack")
