@@ -25,6 +25,7 @@ from triage_gym.errors import InputError
 from triage_gym.trainers.arm_worker import update_of
 from triage_gym.trainers.comparison import arm_config, arm_name, is_finished, summarise
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.probing import probe
 from triage_gym.trainers.progress import Progress
 from triage_gym.trainers.run_dir import write_json
 from triage_gym.trainers.signals import Interrupted, Signals
@@ -74,7 +75,7 @@ def compare(
         it with their error.
 
     Raises:
-        InputError: For no arms, or arms or seeds given twice.
+        InputError: For no arms, arms or seeds given twice, or an environment that cannot be trained on.
         Interrupted: (a SystemExit) after SIGTERM or SIGINT, when every running arm was saved.
     """
     for name, given in (("credits", credits), ("seeds", seeds)):
@@ -83,6 +84,7 @@ def compare(
     if workers < 1:
         raise InputError(f"Expected `workers` to be at least 1, got {workers}")
     config = config.resolved()
+    probe(config)
     path = Path(run_dir)
     path.mkdir(parents=True, exist_ok=True)
     configs = {arm_name(c, s): arm_config(config, c, s) for s in seeds for c in credits}

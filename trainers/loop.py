@@ -27,11 +27,13 @@ from triage_gym import registry, traces
 from triage_gym.credit import make as make_credit
 from triage_gym.errors import CheckpointError, InputError
 from triage_gym.trainers import checkpoint, metrics, randomness
+from triage_gym.trainers.advantages import checked
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_weights
 from triage_gym.trainers.grpo import Learner
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.pretraining import make_start
+from triage_gym.trainers.probing import probe
 from triage_gym.trainers.progress import Clock, Progress, Update
 from triage_gym.trainers.rollout import Batch, Rollouts
 from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
@@ -69,6 +71,7 @@ def train(
     """
     config = config.resolved()
     torch.set_num_threads(config.threads)
+    probe(config)
     with Signals() as signals, _Collector() as collector, contextlib.closing(_Run(config, run_dir)) as run:
         if resume:
             run.restore(allow)
@@ -160,9 +163,10 @@ class _Run:
             weights = checkpoint.find(start).weights
         load_weights(self.policy, weights)
         self.learner.keep_start()
-        write_json(self.dir.path / "config.json", self.config.to_json())
         self._open_scalars()
         self.evaluate("sampled")
+        # Beside the first checkpoint: a directory with settings is one that can be resumed.
+        write_json(self.dir.path / "config.json", self.config.to_json())
         self.save()
 
     def restore(self, allow: Sequence[str]) -> None:
@@ -227,7 +231,7 @@ class _Run:
         times.append(time.process_time())
         batch = self.rollouts.collect(tasks, self.number, self.streams["actions"])
         times.append(time.process_time())
-        advantages = self.rule(batch.records)
+        advantages = checked(self.config.credit, self.rule(batch.records), batch.records)
         flat = torch.from_numpy(np.concatenate(advantages).astype(np.float32)).to(batch.steps.choices.device)
         times.append(time.process_time())
         learnt = self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number)

@@ -7,6 +7,7 @@ those of other environments by seed; evaluation seeds and training seeds never m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from triage_gym import registry
 from triage_gym.envs.alfworld.env import ALFWorldEnv
 from triage_gym.envs.alfworld.pool import GamePool
 from triage_gym.envs.alfworld.world import world_of
+from triage_gym.errors import InputError
 from triage_gym.protocols import Judge
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.wrappers import RoleJudgeWrapper, SegmentCreditWrapper
@@ -38,15 +40,35 @@ def env_arguments(config: TrainConfig, split: str | None) -> dict[str, Any]:
 
 
 def make_env(config: TrainConfig, split: str | None) -> gym.Env[Any, Any]:
-    """The environment with its time limit and nothing else."""
+    """The environment with its time limit and nothing else.
+
+    Raises:
+        InputError: When there is no such environment, or its constructor refuses the arguments.
+    """
     arguments = env_arguments(config, split)
-    if config.is_alfworld or "/" not in config.env:
+    if not _is_gymnasium_id(config):
         env: gym.Env[Any, Any] = registry.make(
             "envs", {"name": "alfworld" if config.is_alfworld else config.env, **arguments}
         )
         return TimeLimit(env, config.limit)
-    # The checker looks at every step anew and the limit of the registration is not the limit of the run.
-    return gym.make(config.env, max_episode_steps=config.limit, disable_env_checker=True, **arguments)
+    try:
+        # The checker looks at every step anew and the limit of the registration is not the limit of the run.
+        return gym.make(config.env, max_episode_steps=config.limit, disable_env_checker=True, **arguments)
+    except TypeError as error:
+        raise InputError(f"Could not build the environment {config.env!r} with {sorted(arguments)}: {error}") from error
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise InputError(
+            f"Expected a registered environment, got {config.env!r}: {error}. A name is one of "
+            f"{registry.names('envs')}, a Gymnasium id (Name-v0, namespace/Name-v0, or module:Name-v0 for one that "
+            "its module registers) or the module:attr path of a class"
+        ) from error
+
+
+def _is_gymnasium_id(config: TrainConfig) -> bool:
+    """Whether the name is for ``gymnasium.make``: known there, or of a form that no path of a class has."""
+    if config.is_alfworld or config.env in registry.names("envs"):
+        return False
+    return "/" in config.env or config.env in gym.registry or re.search(r"-v\d+$", config.env) is not None
 
 
 def stack(config: TrainConfig, split: str | None, judge: Judge | None) -> Callable[[], gym.Env[Any, Any]]:

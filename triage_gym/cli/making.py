@@ -39,13 +39,11 @@ def make_env(name: str, *, limit: int, split: str | None, arguments: Mapping[str
         limit: Turns.
         split: Split of the games; not passed when None.
         arguments: Further keyword arguments.
-    """
-    import gymnasium.error
 
+    Raises:
+        InputError: When there is no such environment, or its constructor refuses the arguments.
+    """
     from triage_gym.trainers import tasks
     from triage_gym.trainers.config import TrainConfig
 
-    try:
-        return tasks.make_env(TrainConfig(env=name, limit=limit, env_kwargs=dict(arguments)), split)
-    except gymnasium.error.UnregisteredEnv as error:
-        raise InputError(f"Expected a registered environment, got {name!r}: {error}") from error
+    return tasks.make_env(TrainConfig(env=name, limit=limit, env_kwargs=dict(arguments)), split)

@@ -1,0 +1,83 @@
+"""Whether a run can begin at all: one environment is built and reset once, before anything is written.
+
+It promises that what an environment of one's own most often lacks (admissible commands, observations of text, a
+constructor that takes the config's arguments) is an :class:`~triage_gym.errors.InputError` that names it, instead of a
+traceback from the middle of a run. It leaves steps alone, and touches no random number that a run draws. No torch,
+except to look for a device other than the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+
+from triage_gym.errors import InputError, TriageGymError
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.tasks import EVAL_SEED, make_env
+
+
+def probe(config: TrainConfig) -> None:
+    """Build and reset an environment of the training tasks and one of the evaluation tasks, and look for the device.
+
+    Args:
+        config: The run, resolved.
+
+    Raises:
+        InputError: When the environment cannot be built or reset, or does not say what a policy needs, or there is no
+            such device.
+    """
+    if config.device != "cpu":
+        check_device(config.device)
+    first_seeds = {config.eval_split: EVAL_SEED} | {config.split: 0}
+    for split, seed in first_seeds.items():
+        env = make_env(config, split)
+        try:
+            _check_reset(config.env, env, seed)
+        finally:
+            env.close()
+
+
+def _check_reset(name: str, env: gym.Env[Any, Any], seed: int) -> None:
+    try:
+        observation, info = env.reset(seed=seed)
+    except TriageGymError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"Expected {name} to reset to (observation, info), got {type(error).__name__}: {error}; "
+            "the fault is the environment's"
+        ) from error
+    keys = sorted(map(str, info)) if isinstance(info, Mapping) else type(info).__name__
+    commands = info.get("admissible_commands") if isinstance(info, Mapping) else None
+    is_list = isinstance(commands, list | tuple) and all(isinstance(c, str) for c in commands)
+    if not is_list or not commands:
+        got = f"the keys {keys}" if commands is None else f"{commands!r:.100} there"
+        raise InputError(
+            f'Expected info["admissible_commands"] (a list of str, not empty) from {name}\'s reset, got {got}; '
+            "list there what can be done now, after reset and after every step: the policy chooses among it"
+        )
+    if not isinstance(observation, str):
+        raise InputError(
+            f"Expected an observation of text (str) from {name}'s reset, got {type(observation).__name__}; "
+            "the built-in policies read words"
+        )
+
+
+def check_device(device: str) -> None:
+    """Look for a torch device.
+
+    Raises:
+        InputError: When this machine or this build of torch does not have it.
+    """
+    import torch
+
+    try:
+        torch.zeros(1, device=torch.device(device)).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"Expected `device` to be one that torch can use here, got {device!r}: {reason}; use cpu, "
+            "on which these small policies are fastest, or install a build of torch for that device"
+        ) from error
