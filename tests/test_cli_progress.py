@@ -8,6 +8,7 @@ import pytest
 
 from triage_gym.cli import output, progress
 from triage_gym.cli.progress import Progress, duration, line
+from triage_gym.trainers.metrics import Watch
 from triage_gym.trainers.progress import Update
 
 
@@ -65,7 +66,7 @@ def test_quiet_keeps_warnings(capsys: pytest.CaptureFixture[str]) -> None:
         show(update(2, warnings=["no_outcome_variance", "exploration_share", "something new"]))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
-    assert lines[0].startswith("warning: triage-s0, update 2: no group of the batch had outcome variance")
+    assert lines[0].startswith("warning: triage-s0, update 2: no group's outcomes differ in this batch")
     assert lines[2].endswith("something new")
 
 
@@ -94,3 +95,13 @@ def test_a_terminal_gets_a_live_picture(
     assert "1 of 3 runs done" in err
     assert "10000/10000 turns" in err
     assert ("\x1b[32m" in err) is colour
+
+
+def test_a_warning_is_said_once(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    row = {"update": 1, "success": 0.0, "outcome_variance": 0.0, "role_E": 0.1, "role_unjudged": 0.0}
+    with Progress(1, quiet=True) as show:
+        show(update(1, warnings=Watch().look(row)))
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not caplog.records
+    Watch().look(row)
+    assert len(caplog.records) == 1

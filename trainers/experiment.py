@@ -58,6 +58,7 @@ def compare(
     workers: int = 2,
     baseline: str = DEFAULT_BASELINE,
     progress: Progress | None = None,
+    on_signal: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Train every credit rule with every seed and compare them.
 
@@ -69,6 +70,7 @@ def compare(
         workers: Processes side by side; more than there are cores only slows them down.
         baseline: The arm that the others are held against.
         progress: Called after each update of each arm.
+        on_signal: Called with the number of the first SIGTERM or SIGINT as it comes; running updates go on to their end.
 
     Returns:
         The content of ``comparison.json`` (described in :mod:`triage_gym.trainers.run_dir`); runs that failed are in
@@ -91,7 +93,7 @@ def compare(
     open_arms = {name: arm for name, arm in configs.items() if not is_finished(path / name, arm)}
     starts = [_start_job(path, config, s) for s in seeds if any(a.seed == s for a in open_arms.values())]
     starts = [job for job in starts if not (path / job.name / "pretrain.json").exists()]
-    with Signals() as signals:
+    with Signals(on_signal) as signals:
         errors = _run_all(starts, workers, None, signals)
         arms = [_arm_job(path, name, arm) for name, arm in open_arms.items()]
         startless = {job.name for job in arms if job.message["start_name"] in errors}

@@ -14,7 +14,7 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -49,6 +49,7 @@ def train(
     progress: Progress | None = None,
     start: str | os.PathLike[str] | None = None,
     allow: Sequence[str] = (),
+    on_signal: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Train one arm and write its run directory (:mod:`triage_gym.trainers.run_dir`).
 
@@ -59,6 +60,7 @@ def train(
         progress: Called after each update.
         start: Checkpoint of the start policy (see ``pretrain``); None clones one.
         allow: Names of config fields that may differ from those of the checkpoint, such as ``turns``.
+        on_signal: Called with the number of the first SIGTERM or SIGINT as it comes; the update then goes on to its end.
 
     Returns:
         The evaluation at the end, with commands drawn from the policy.
@@ -72,7 +74,7 @@ def train(
     config = config.resolved()
     torch.set_num_threads(config.threads)
     probe(config)
-    with Signals() as signals, _Collector() as collector, contextlib.closing(_Run(config, run_dir)) as run:
+    with Signals(on_signal) as signals, _Collector() as collector, contextlib.closing(_Run(config, run_dir)) as run:
         if resume:
             run.restore(allow)
         else:

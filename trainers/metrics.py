@@ -13,12 +13,13 @@ EXPLORATION_SHARE: Final = 0.85
 """Share of E among judged segments above which a policy may be farming exploration."""
 logger = logging.getLogger("triage_gym.trainers")
 
-_MESSAGES: Final = {
+WARNINGS: Final = {
     "no_outcome_variance": "no group's outcomes differ in this batch, so only roles (or nothing) teach now. Near success 1 "
     "the tasks are learnt; near 0 roles alone decide where this lasts: use a stronger start or the credit option +guard",
     "exploration_share": f"the share of E passed {EXPLORATION_SHARE}: the policy may be exploring for the judge and not "
     "for the task. Look at the traces; the credit option +guard or a smaller `lam` prevents it",
 }
+"""The conditions that are warned of, in words."""
 
 
 def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
@@ -49,7 +50,7 @@ class Watch:
     """Warns when a condition begins, once each time it does."""
 
     def __init__(self) -> None:
-        self.active = dict.fromkeys(_MESSAGES, False)
+        self.active = dict.fromkeys(WARNINGS, False)
         """Which conditions held at the last update; part of a checkpoint."""
 
     def look(self, metrics: Mapping[str, Any]) -> list[str]:
@@ -63,5 +64,5 @@ class Watch:
         began = [name for name, holds in now.items() if holds and not self.active[name]]
         self.active = now
         for name in began:
-            logger.warning("update %d, success %.2f: %s", metrics["update"], metrics["success"] or 0.0, _MESSAGES[name])
+            logger.warning("update %d, success %.2f: %s", metrics["update"], metrics["success"] or 0.0, WARNINGS[name])
         return began

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
@@ -26,9 +27,13 @@ class Signals:
     """Catches the first signal and leaves the second one to end the process.
 
     A context manager. Outside of the main thread, where Python allows no handlers, it catches nothing.
+
+    Args:
+        tell: Called with the number of the first signal as it comes, from the handler: let it do little.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[int], None] | None = None) -> None:
+        self._tell = tell
         self.caught: int | None = None
         self._before: dict[signal.Signals, Any] = {}
 
@@ -49,6 +54,8 @@ class Signals:
         if self.caught is not None:
             raise Interrupted(number)
         self.caught = number
+        if self._tell is not None:
+            self._tell(number)
 
     def leave_if_caught(self) -> None:
         """Raise :class:`Interrupted` when a signal has come."""

@@ -6,6 +6,9 @@ of its turns.
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import sys
 from collections.abc import Mapping
 from types import TracebackType
@@ -19,10 +22,7 @@ if TYPE_CHECKING:
     from triage_gym.trainers.progress import Update
 
 
-WARNINGS: Final = {
-    "no_outcome_variance": "no group of the batch had outcome variance, so the outcome taught nothing",
-    "exploration_share": "the share of E passed .85: look whether exploring pays without solving",
-}
+STOPPING: Final = "stopping after this update (again: at once)"
 
 
 def duration(seconds: float) -> str:
@@ -52,15 +52,22 @@ def line(update: Update) -> str:
 
 
 def warnings(update: Update) -> list[str]:
-    """What the trainer warns of with this update, in words."""
+    """What the trainer warns of with this update, in its own words."""
+    from triage_gym.trainers.metrics import WARNINGS
+
     return [
         f"warning: {sanitize_line(update.run)}, update {update.update}: {WARNINGS.get(name, sanitize_line(name))}"
         for name in update.metrics.get("warnings") or ()
     ]
 
 
+def _is_not_shown(record: logging.LogRecord) -> bool:
+    """Whether a log record is other than the warnings that come with an update, which are shown once already."""
+    return record.module != "metrics"
+
+
 class Progress:
-    """A context manager that is called with every update.
+    """A context manager that is called with every update; meanwhile the trainer's log does not repeat its warnings.
 
     Args:
         runs: How many runs there will be.
@@ -75,6 +82,7 @@ class Progress:
         self._printed: dict[str, int] = {}
 
     def __enter__(self) -> Self:
+        logging.getLogger("triage_gym.trainers").addFilter(_is_not_shown)
         if self._console.is_terminal and not self._quiet:
             from rich.live import Live
 
@@ -85,8 +93,18 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        logging.getLogger("triage_gym.trainers").removeFilter(_is_not_shown)
         if self._live is not None:
             self._live.stop()
+
+    def stopping(self, number: int) -> None:
+        """Say that a signal was heard; made for the handler of it."""
+        # Whatever the signal broke into may hold the stream: it must not be entered twice.
+        if self._live is not None:
+            with contextlib.suppress(RuntimeError):
+                self._print(STOPPING)
+        else:
+            os.write(2, f"{STOPPING}\n".encode())
 
     def __call__(self, update: Update) -> None:
         """Show ``update``."""

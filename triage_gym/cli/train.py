@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage_gym.cli.flags import Flags
 from triage_gym.cli.output import say
+from triage_gym.display import sanitize_line
 from triage_gym.errors import InputError
 from triage_gym.trainers.config import TrainConfig
 
@@ -142,30 +145,65 @@ class Train:
 
     def _train(self, path: Path) -> int:
         from triage_gym.cli.progress import Progress
-        from triage_gym.trainers import train
+        from triage_gym.trainers import checkpoint, train
+        from triage_gym.trainers.signals import Interrupted
 
-        with Progress(1, self.quiet) as progress:
-            train(self._single(), path, start=self.start, resume=self.resume, progress=progress)
+        config = self._single()
+        try:
+            with Progress(1, self.quiet) as progress:
+                train(
+                    config,
+                    path,
+                    start=self.start,
+                    resume=self.resume,
+                    progress=progress,
+                    on_signal=progress.stopping,
+                )
+        except Interrupted:
+            saved = checkpoint.newest(path / "checkpoints")
+            if saved is None:
+                print("stopped before anything was saved; run the same command again", file=sys.stderr)
+            else:
+                _say_stopped(f"at {saved.state['turns']} of {config.turns} turns", path)
+            raise
         return 0
 
     def _compare(self, path: Path) -> int:
         from triage_gym.cli.progress import Progress
         from triage_gym.trainers import compare
+        from triage_gym.trainers.signals import Interrupted
 
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.json").write_text(json.dumps(self._settings(), indent=1) + "\n", encoding="utf-8")
         credits, seeds = self._credits(), self._seeds()
-        with Progress(len(credits) * len(seeds), self.quiet) as progress:
-            found = compare(
-                self._single(),
-                credits,
-                seeds,
-                path,
-                workers=self.workers or _cores(),
-                baseline=self.baseline,
-                progress=progress,
-            )
+        runs = len(credits) * len(seeds)
+        try:
+            with Progress(runs, self.quiet) as progress:
+                found = compare(
+                    self._single(),
+                    credits,
+                    seeds,
+                    path,
+                    workers=self.workers or _cores(),
+                    baseline=self.baseline,
+                    progress=progress,
+                    on_signal=progress.stopping,
+                )
+        except Interrupted:
+            done = sum(self._is_finished(path, credit, seed) for credit in credits for seed in seeds)
+            _say_stopped(f"with {done} of {runs} runs done", path)
+            raise
         return 1 if any(run["status"] == "failed" for run in found["runs"]) else 0
+
+    def _is_finished(self, path: Path, credit: str, seed: int) -> bool:
+        from triage_gym.trainers.comparison import arm_config, arm_name, is_finished
+
+        return is_finished(path / arm_name(credit, seed), arm_config(self._single(), credit, seed))
+
+
+def _say_stopped(where: str, path: Path) -> None:
+    command = shlex.join(["triage-gym", "train", "--resume", "--run-dir", str(path)])
+    print(sanitize_line(f"stopped {where}; go on with: {command}"), file=sys.stderr)
 
 
 def _cores() -> int:
