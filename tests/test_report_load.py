@@ -183,9 +183,10 @@ def test_a_comparison_takes_the_statistics_as_they_are(tmp_path: Path) -> None:
     assert held.high == pytest.approx((0.3, 0.575, 0.95))
     assert held.runs == 2
     assert report.training[0].runs == 2
-    assert [seed[1:] for seed in held.seeds] == [
-        ((2000.0, 0.35), (4000.0, 0.7)),
-        ((2000.0, 0.4), (4000.0, pytest.approx(0.8))),
+    assert [point for seed in held.seeds for point in seed] == [
+        (turns, pytest.approx(value))
+        for values in ((0.1, 0.35, 0.7), (0.1, 0.4, 0.8))
+        for turns, value in zip((0.0, 2000.0, 4000.0), values, strict=True)
     ]
     assert [len(seed) for seed in report.training[0].seeds] == [len(report.training[0].turns)] * 2
     assert report.episodes_total == 24
