@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from triage_gym.cli.app import parse
 from triage_gym.protocols import Window
+from triage_gym.records import EpisodeRecord, Segment
 from triage_gym.registry import make
+from triage_gym.wrappers.pivot_retry import COUNTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -55,13 +59,53 @@ def test_links_lead_to_files() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_the_judge_of_the_docs_judges() -> None:
-    (block,) = blocks("docs/judges.md")
+@pytest.fixture
+def own() -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec(compile(block, "judges.md", "exec"), names)  # noqa: S102 - our own documentation
+    for block in blocks("docs/judges.md"):
+        exec(compile(block, "judges.md", "exec"), names)  # noqa: S102 - our own documentation
+    return names
+
+
+def test_the_judge_of_the_docs_judges(own: dict[str, Any]) -> None:
     window = Window("t", "generic", 3, (), "before", "look", "You see a plate.", ())
-    (label,) = names["MyJudge"]().judge([window])
+    (label,) = own["MyJudge"]().judge([window])
     assert (label.step, label.role, label.source) == (3, "E", "mine")
+
+
+def test_the_rule_and_the_reflector_of_the_docs_work_by_path(
+    own: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = ModuleType("my_plugins")
+    package.__dict__.update(own)
+    monkeypatch.setitem(sys.modules, "my_plugins", package)
+    segments = (Segment(0, "o", "look", "A plate."), Segment(1, "A plate.", "sing", "Nothing happens."))
+    records = [EpisodeRecord("g", segments=segments, score=score) for score in (1.0, 0.0)]
+    advantages = make("credit", "my_plugins:my_rule")(records)
+    assert [(a.dtype, a.tolist()) for a in advantages] == [("float64", [0.5, 0.5]), ("float64", [-0.5, -0.5])]
+    assert make("reflectors", "my_plugins:my_reflector")(records[1]).pivot == 1
+    role = make("reflectors", {"name": "role", "judge": "my_plugins:MyJudge"})
+    assert role.reflect(records[1]).pivot == 0
+
+
+def test_the_window_of_the_docs_has_every_field() -> None:
+    table = (
+        (ROOT / "docs" / "judges.md").read_text("utf-8").partition("A window has these fields")[2].partition("##")[0]
+    )
+    assert re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \| ", table, re.MULTILINE))) == list(Window._fields)
+
+
+def test_every_count_of_a_retry_is_in_the_docs() -> None:
+    text = (ROOT / "docs" / "wrappers.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \| [^|]+ \|$", text, re.MULTILINE)) == set(COUNTS)
+
+
+def test_the_vector_environment_of_the_docs_plays() -> None:
+    pytest.importorskip("alfworld")
+    (block,) = blocks("docs/wrappers.md")
+    names: dict[str, Any] = {}
+    exec(compile(block, "wrappers.md", "exec"), names)  # noqa: S102 - our own documentation
+    assert [len(record) for record in names["records"]] == [8] * 4
 
 
 def test_the_environment_of_the_docs_resets(capsys: pytest.CaptureFixture[str]) -> None:
