@@ -151,7 +151,11 @@ def find(path: str | os.PathLike[str]) -> Checkpoint:
         found = newest(folder) if folder.is_dir() else None
         if found is not None:
             return found
-    raise CheckpointError(f"Expected a run or checkpoint directory with a checkpoint in it, found none at {where}")
+    inside = sorted(str(path.parent) for path in where.glob("*/checkpoints") if any(path.glob("step_*")))
+    raise CheckpointError(
+        f"Expected a run or checkpoint directory with a checkpoint in it, found none at {where}"
+        + (f"; name one of the runs in it: {', '.join(inside)}" if inside else "")
+    )
 
 
 def _directories(folder: Path) -> list[Path]:
