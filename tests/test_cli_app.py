@@ -39,6 +39,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "nan.toml": "lr = nan",
         "typo.toml": "lmit = 30",
         "wrong.json": '{"limit": "thirty"}',
+        "compared.json": '{"credits": ["grpo", "triage"]}',
         "credits.json": '{"credits": "grpo"}',
         "broken.toml": "limit = ",
     }.items():
@@ -89,6 +90,22 @@ BAD: list[tuple[list[str], int, str]] = [
     (["train", "--run-dir", "begun"], 1, "add --resume"),
     (["train", "--resume", "--run-dir", "empty"], 1, "found none"),
     (["train", "--resume"], 1, "found none"),
+    (["train", "--run-dir", "begun"], 1, "--run-dir begun-2 to keep both"),
+    (["train", "--credit", "grpo", "--credits", "grpo", "triage"], 1, "got --credit beside --credits"),
+    (["train", "--seed", "1", "--seeds", "1", "2"], 1, "got --seed beside --seeds"),
+    (["train", "--config", "compared.json", "--credit", "grpo"], 1, "beside the credits of the settings"),
+    (["train", "--credits", "grpo", "triage", "--baseline", "scalar", "--dry-run"], 1, "--baseline to be one of"),
+    (["train", "--turns", "900", "--eval-at", "500", "1000", "--dry-run"], 1, "at most the 900 of --turns, got 1000"),
+    (["train", "--start", "nowhere", "--dry-run"], 1, "found none at nowhere"),
+    (["train", "--env", "CartPole-v1", "--dry-run"], 1, "admissible_commands"),
+    (["train", "--env", "triage/Nothing-v0", "--dry-run"], 1, "registered environment, got 'triage/Nothing-v0'"),
+    (["train", "--env-kwargs", "doors=3", "--dry-run"], 1, "unexpected keyword argument 'doors'"),
+    (["train", "--split", "test", "--dry-run"], 1, "split"),
+    (["train", "--device", "cuda:99", "--dry-run"], 1, "`device`"),
+    (["pretrain", "--demos", "0"], 1, "--demos is 0"),
+    (["pretrain", "--env", "CartPole-v1"], 1, "has no expert"),
+    (["pretrain", "--lmit", "3"], 2, "triage-gym pretrain --help"),
+    (["play", "--episodes", "x"], 2, "The flags of this command: triage-gym play --help"),
     (["pretrain", "--run-dir", "begun"], 1, "another --run-dir"),
     (["report"], 2, "Missing from triage-gym report"),
     (["report", "nowhere"], 1, "nowhere"),
@@ -223,9 +240,9 @@ def test_every_field_of_the_training_config_is_a_flag() -> None:
     assert (config.demos, config.split) == (7, "valid_seen")
 
 
-@pytest.mark.parametrize("extra", [[], ["--credits", "grpo", "triage", "--seeds", "5", "6"]])
+@pytest.mark.parametrize("extra", [["--credit", "grpo"], ["--credits", "grpo", "triage", "--seeds", "5", "6"]])
 def test_printed_settings_are_a_config_file(extra: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["train", "--limit", "33", "--credit", "grpo", "--print-config", *extra]
+    arguments = ["train", "--limit", "33", "--print-config", *extra]
     assert run(arguments) == 0
     first = capsys.readouterr().out
     Path("again.json").write_text(first)

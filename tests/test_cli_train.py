@@ -49,7 +49,9 @@ def test_a_finished_run_is_not_overwritten(finished: Path, capsys: pytest.Captur
 
 def test_resume_refuses_other_settings_and_names_them(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "--resume", "--run-dir", str(finished), "--lr", "0.5"]) == 1
-    assert "lr" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"the run in {finished}, got other values of --lr; leave them out" in err
+    assert "allow" not in err
 
 
 def test_evaluation_prints_types_and_saves(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +92,17 @@ def test_a_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     (tmp_path / "weights.pt").write_bytes(b"\x80\x04.")
     assert run(["eval", str(tmp_path / "weights.pt")]) == 1
     assert "pickles" in capsys.readouterr().err
+
+
+def test_a_folder_of_runs_names_them(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval", str(finished.parent)]) == 1
+    assert f"name one of the runs in it: {finished}" in capsys.readouterr().err
+
+
+def test_a_dry_run_of_good_settings_writes_nothing(finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    assert run(["train", *SMALL, "--start", str(finished), "--run-dir", str(path), "--dry-run"]) == 0
+    assert not path.exists()
 
 
 @pytest.mark.slow

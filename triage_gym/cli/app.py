@@ -24,6 +24,8 @@ DESCRIPTION = (
     "Every command has --help; --debug shows the traceback of an error."
 )
 
+NAMES = ("train", "pretrain", "eval", "play", "report", "envs")
+
 
 def parse(argv: Sequence[str]) -> Any:
     """The command of a command line.
@@ -35,6 +37,8 @@ def parse(argv: Sequence[str]) -> Any:
     arguments = list(argv)
     name = arguments[0] if arguments else ""
     base = parsing.base_config(arguments) if name in ("train", "pretrain") else None
+    if name == "train":
+        parsing.refuse_both(arguments, base)
     train = Train.over(base) if base and name == "train" else Train()
     pretrain = Pretrain.over(base) if base and name == "pretrain" else Pretrain()
     subcommand = tyro.conf.subcommand
@@ -46,14 +50,19 @@ def parse(argv: Sequence[str]) -> Any:
         | Annotated[Report, subcommand("report")]
         | Annotated[Envs, subcommand("envs")]
     )
-    with parsing.registry():
-        return tyro.cli(
-            commands,
-            prog="triage-gym",
-            description=DESCRIPTION,
-            args=arguments,
-            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
-        )
+    try:
+        with parsing.registry():
+            return tyro.cli(
+                commands,
+                prog="triage-gym",
+                description=DESCRIPTION,
+                args=arguments,
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
+            )
+    except SystemExit as stop:
+        if stop.code == 2 and name in NAMES:
+            print(f"The flags of this command: triage-gym {name} --help", file=sys.stderr)
+        raise
 
 
 def run(argv: Sequence[str]) -> int:

@@ -158,6 +158,28 @@ def _saved(run_dir: Path) -> dict[str, Any]:
     return read_config(run_dir / "config.json") if (run_dir / "config.json").is_file() else {}
 
 
+def saved(run_dir: Path) -> Base:
+    """The settings of the run or comparison in ``run_dir``.
+
+    Raises:
+        InputError: When they cannot be read.
+    """
+    return Base(_saved(run_dir))
+
+
+def refuse_both(argv: Sequence[str], base: Base | None) -> None:
+    """Refuse a single value beside the list that is for a comparison, of which one would have to be passed over.
+
+    Raises:
+        InputError: For ``--credit`` with ``--credits`` or ``--seed`` with ``--seeds``.
+    """
+    for one, many in (("credit", "credits"), ("seed", "seeds")):
+        from_file = () if base is None else getattr(base, many)
+        if option(argv, one) is not None and (option(argv, many) is not None or from_file):
+            where = f"--{many}" if option(argv, many) is not None else f"the {many} of the settings it is laid over"
+            raise InputError(f"Expected --{one} (a single run) or --{many} (a comparison), got --{one} beside {where}")
+
+
 def base_config(argv: Sequence[str]) -> Base | None:
     """The settings that the flags of ``argv`` are laid over, or None for the defaults.
 

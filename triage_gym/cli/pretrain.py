@@ -38,6 +38,12 @@ class Pretrain:
         path = self.run_dir or Path("runs") / f"start-s{config.seed}"
         if (path / "config.json").exists():
             raise InputError(f"Expected a new directory, got {path}, which holds config.json; choose another --run-dir")
+        if not config.resolved().demos:
+            raise InputError(
+                "Expected demonstrations to clone a start policy from, got none: "
+                + ("--demos is 0" if config.is_alfworld else f"the environment {config.env!r} has no expert")
+                + "; train begins from random weights by itself, without --start"
+            )
         from triage_gym.trainers import pretrain
 
         checkpoint = pretrain(config, path)

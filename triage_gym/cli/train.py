@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -28,8 +29,8 @@ class Train:
     """Credit rules to compare, such as grpo grpo+whiten scalar triage; one run each and seed. Instead of --credit."""
     seeds: tuple[int, ...] = ()
     """Seeds to compare over. Instead of --seed."""
-    baseline: str = "grpo+whiten"
-    """Credit rule that the others of a comparison are paired with."""
+    baseline: str | None = None
+    """Credit rule that the others of a comparison are paired with; grpo+whiten, or else the first of --credits."""
     run_dir: Path | None = None
     """Where everything is written; runs/CREDIT-sSEED or runs/comparison by default."""
     resume: bool = False
@@ -58,7 +59,7 @@ class Train:
         return cls(
             credits=base.credits,
             seeds=base.seeds,
-            baseline=base.baseline or "grpo+whiten",
+            baseline=base.baseline,
             training=Flags.of(base.training),
         )
 
@@ -70,7 +71,7 @@ class Train:
         """What ``--config`` reads back."""
         settings = self._single().resolved().to_json()
         if self._is_comparison:
-            settings |= {"credits": list(self._credits()), "seeds": list(self._seeds()), "baseline": self.baseline}
+            settings |= {"credits": list(self._credits()), "seeds": list(self._seeds()), "baseline": self._baseline()}
         return settings
 
     def _credits(self) -> tuple[str, ...]:
@@ -78,6 +79,11 @@ class Train:
 
     def _seeds(self) -> tuple[int, ...]:
         return self.seeds or (self.training.seed,)
+
+    def _baseline(self) -> str:
+        if self.baseline is not None:
+            return self.baseline
+        return "grpo+whiten" if "grpo+whiten" in self._credits() else self._credits()[0]
 
     def _single(self) -> TrainConfig:
         return replace(self.training.checked(), credit=self._credits()[0], seed=self._seeds()[0])
@@ -96,29 +102,78 @@ class Train:
 
     def _check(self) -> None:
         """Find what is wrong before anything is written."""
-        from triage_gym import registry
-        from triage_gym.credit import make
+        self._check_words()
+        self._check_directory()
+        self._check_parts()
 
+    def _check_words(self) -> None:
+        """What the flags say of each other."""
         config = self.training.checked()
         for name, values in (("credits", self._credits()), ("seeds", self._seeds())):
             if len(set(values)) < len(values):
                 raise InputError(f"Expected each of --{name} once, got {' '.join(map(str, values))}")
-        for credit in self._credits():
-            make(credit, lam=config.lam, **config.credit_kwargs)
-        registry.factory("judges", config.judge)
         if self.workers is not None and self.workers < 1:
             raise InputError(f"Expected --workers to be at least 1, got {self.workers}")
         if self._is_comparison and self.start is not None:
             raise InputError("Expected --start with a single run; a comparison makes one start for each seed itself")
+        if self.resume:
+            return  # what follows was found good, or let pass, when the run began
+        late = [at for at in config.eval_at if at > config.turns]
+        if late and config.eval_at != TrainConfig().eval_at:
+            raise InputError(
+                f"Expected --eval-at to be at most the {config.turns} of --turns, got {' '.join(map(str, late))}; "
+                "the end of the run is evaluated in any case"
+            )
+        if self._is_comparison and self._baseline() not in self._credits():
+            raise InputError(
+                f"Expected --baseline to be one of the compared {' '.join(self._credits())}, got {self._baseline()}; "
+                "add it to --credits"
+            )
+
+    def _check_directory(self) -> None:
+        """Whether the directory is new, or one of these settings when the run goes on."""
         path = self._directory()
         begun = [name for name in ("comparison.json", "config.json") if (path / name).exists()]
         if begun and not self.resume:
             raise InputError(
-                f"Expected a new directory, got {path}, which holds {begun[0]}; "
-                "add --resume to go on with it, or choose another --run-dir"
+                f"Expected a new directory, got {path}, which holds the {begun[0]} of an earlier run; "
+                f"add --resume --run-dir {path} to go on with that one, or --run-dir {_free(path)} to keep both"
             )
         if self.resume and not begun:
             raise InputError(f"Expected a run or a comparison to resume in {path}, found none")
+        if self.resume:
+            self._check_same(path)
+
+    def _check_same(self, path: Path) -> None:
+        from triage_gym.cli.parsing import saved
+
+        mine = self._single().resolved()
+        settings = saved(path).training
+        if self._is_comparison:
+            settings = replace(settings, credit=mine.credit, seed=mine.seed)
+        changed = settings.resolved().changed(mine)
+        if changed:
+            flags = " ".join(f"--{name.replace('_', '-')}" for name in changed)
+            raise InputError(
+                f"Expected the settings of the run in {path}, got other values of {flags}; leave them out to go on with "
+                "the settings it has, or begin another run: without --resume, with another --run-dir"
+            )
+
+    def _check_parts(self) -> None:
+        """Whether everything that is named is there and can be built."""
+        from triage_gym import registry
+        from triage_gym.credit import make
+        from triage_gym.trainers.probing import probe
+
+        config = self._single().resolved()
+        for credit in self._credits():
+            make(credit, lam=config.lam, **config.credit_kwargs)
+        registry.factory("judges", config.judge)
+        if self.start is not None and not self.resume:
+            from triage_gym.trainers import checkpoint
+
+            checkpoint.find(self.start)
+        probe(config)
 
     def run(self) -> int:
         """Train or compare; write the page and print the table.
@@ -185,7 +240,7 @@ class Train:
                     seeds,
                     path,
                     workers=self.workers or _cores(),
-                    baseline=self.baseline,
+                    baseline=self._baseline(),
                     progress=progress,
                     on_signal=progress.stopping,
                 )
@@ -199,6 +254,11 @@ class Train:
         from triage_gym.trainers.comparison import arm_config, arm_name, is_finished
 
         return is_finished(path / arm_name(credit, seed), arm_config(self._single(), credit, seed))
+
+
+def _free(path: Path) -> Path:
+    """The first of ``path-2``, ``path-3``, … that is not there."""
+    return next(p for n in itertools.count(2) if not (p := path.with_name(f"{path.name}-{n}")).exists())
 
 
 def _say_stopped(where: str, path: Path) -> None:
