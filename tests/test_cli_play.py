@@ -31,6 +31,8 @@ def test_by_hand_through_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert play("--seed", "3") == 0
     out = capsys.readouterr().out
     assert "Your task is to: " in out
+    assert "quit leaves" in out
+    assert "Task: " not in out
     first = out.split("[1] ")[1].split("  [2]")[0]
     assert f"> {first}\n" in out
     assert "> fly to the moon\nNothing happens." in out
@@ -103,6 +105,7 @@ def test_nothing_from_an_environment_reaches_the_terminal_raw(
     assert "\\x1b]52;" in out
     assert "[/oops]" in out
     assert "> \\x1b[2Jgo" in out
+    assert out.startswith("Task: \\x9b31m\n")
 
 
 def test_an_environment_without_an_expert_says_so(
@@ -111,3 +114,24 @@ def test_an_environment_without_an_expert_says_so(
     monkeypatch.setitem(registry._registered["envs"], "hostile", Hostile)
     assert play("--env", "hostile", "--policy", "expert") == 1
     assert "an environment with an expert, got Hostile" in capsys.readouterr().err
+
+
+def test_an_environment_of_numbers_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert play("--env", "CartPole-v1") == 1
+    assert "an environment of text, got an observation of ndarray" in capsys.readouterr().err
+
+
+def test_a_checkpoint_plays_the_environment_it_was_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    from trainer_runs import small
+
+    from triage_gym.trainers import pretrain
+
+    config = small(env="envs_for_tests:StatelessCorridor", demos=0, env_kwargs={"rooms": 1})
+    path = str(pretrain(config, tmp_path / "run"))
+    assert play("--policy", "checkpoint", "--checkpoint", path, "--limit", "2") == 0
+    assert capsys.readouterr().out.startswith("Task: Leave by the last door on the right.\n\nA corridor with 3 doors.")
+    assert play("--policy", "checkpoint", "--checkpoint", path, "--env", "alfworld") == 1
+    assert "trained on, envs_for_tests:StatelessCorridor, got --env alfworld" in capsys.readouterr().err

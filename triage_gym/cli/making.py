@@ -31,6 +31,28 @@ def find_games(path: Path | None) -> str | None:
     return str(path)
 
 
+def run_env(checkpoint: Path, asked: str | None) -> tuple[str, dict[str, Any]]:
+    """The environment that a run was trained on, and its arguments.
+
+    Args:
+        checkpoint: Run directory, checkpoint folder or checkpoint.
+        asked: What the user named; None for the run's own.
+
+    Raises:
+        InputError: When another one is asked for, whose words the policy has never read.
+        CheckpointError: When there is no checkpoint.
+    """
+    from triage_gym.trainers import checkpoint as checkpoints
+    from triage_gym.trainers.config import TrainConfig
+
+    config = TrainConfig.from_json(checkpoints.find(checkpoint).state.get("config"))
+    if asked is not None and asked != config.env and not (config.is_alfworld and TrainConfig(env=asked).is_alfworld):
+        raise InputError(
+            f"Expected the environment that {checkpoint} was trained on, {config.env}, got --env {asked}; leave --env out"
+        )
+    return config.env, dict(config.env_kwargs)
+
+
 def make_env(name: str, *, limit: int, split: str | None, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
     """An environment with a time limit.
 

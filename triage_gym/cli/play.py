@@ -28,8 +28,8 @@ class Play:
     """Run directory, checkpoint folder or checkpoint, for ``--policy checkpoint``."""
     greedy: bool = False
     """The checkpoint's likeliest command instead of a draw."""
-    env: str = "alfworld"
-    """A registered name, a Gymnasium id or a module:attr path."""
+    env: str | None = None
+    """A registered name, a Gymnasium id or a module:attr path; alfworld by default, the run's own for a checkpoint."""
     games: Path | None = None
     """Real ALFWorld games: a game file, a folder, or the word ALFWORLD_DATA for the folder that the variable names."""
     split: str | None = None
@@ -53,18 +53,22 @@ class Play:
 
     def run(self) -> int:
         """Play, and print how it went."""
-        from triage_gym.cli.making import find_games, make_env
+        from triage_gym.cli.making import find_games, make_env, run_env
 
         if self.episodes < 1:
             raise InputError(f"Expected --episodes to be at least 1, got {self.episodes}")
         if self.policy == "checkpoint" and self.checkpoint is None:
             raise InputError("Expected --checkpoint with --policy checkpoint; name a run directory")
+        name = self.env or "alfworld"
         arguments: dict[str, Any] = dict(self.env_kwargs)
+        if self.policy == "checkpoint" and self.checkpoint is not None:
+            name, own = run_env(self.checkpoint, self.env)
+            arguments = {**own, **arguments}
         if self.games is not None:
             arguments["games"] = find_games(self.games)
         if self.task_types is not None:
             arguments["task_types"] = list(self.task_types)
-        env = make_env(self.env, limit=self.limit, split=self.split, arguments=arguments)
+        env = make_env(name, limit=self.limit, split=self.split, arguments=arguments)
         won = played = 0
         try:
             for number in range(self.episodes):
@@ -82,9 +86,16 @@ class Play:
         """Whether the episode was won; None when the player left."""
         options = None if self.task is None else {"task_id": self.task}
         observation, info = env.reset(seed=self.seed + number, options=options)
+        if not isinstance(observation, str):
+            raise InputError(f"Expected an environment of text, got an observation of {type(observation).__name__}")
         player = _player(self, env)
         player.begin(observation, info)
+        task = str(info.get("task", ""))
+        if task and task not in observation:
+            say(f"Task: {task}\n")
         say(observation)
+        if self.policy == "human":
+            say("\nType a command or its number; ? lists them again, quit leaves.")
         turns: list[tuple[str, str, str]] = []
         done = terminated = False
         while not done:
