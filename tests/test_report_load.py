@@ -191,7 +191,7 @@ def test_a_comparison_takes_the_statistics_as_they_are(tmp_path: Path) -> None:
     assert [len(seed) for seed in report.training[0].seeds] == [len(report.training[0].turns)] * 2
     assert report.episodes_total == 24
     text = summary(report)
-    assert "+20.0 ± 5.0 (2/2 higher)" in text
+    assert "+20.0 ± 5.0 (2 of 2 higher)" in text
     assert "TRIAGE solves 75.0 % of the held-out games, GRPO + whitening 55.0 %" in text
     assert "17.0 ± 0.1 % shorter" in text
 

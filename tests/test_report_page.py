@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -220,8 +221,8 @@ def test_the_terminal_summary_lets_no_escape_through() -> None:
     text = summary(make("\x1b[31mred"))
     assert "\x1b" not in text
     assert "GRPO + whitening" in text
-    assert "+10.0 ± 5.0 (3/3 higher)" in text
-    assert "−9.0 ± 0.1 (3/3 shorter)" in text
+    assert "+10.0 ± 5.0 (3 of 3 higher)" in text
+    assert "−9.0 ± 0.1 (3 of 3 shorter)" in text
 
 
 # ---- words ----
@@ -241,6 +242,35 @@ def test_the_headline_says_what_the_interval_says(mean: float, half: float | Non
     changed = Difference("triage", Estimate(mean, half, ((0, mean),)), None, None)
     page = render(Report(report.title, (), report.arms, report.reference, report.rows, (changed,)))
     assert f"<h1>{said}</h1>" in page
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "count", "bold"),
+    [
+        (0.2, 0.05, "3 of 3 higher", True),
+        (-0.2, 0.05, "3 of 3 lower", False),
+        (-0.2, 0.5, "0 of 3 higher", False),
+    ],
+)
+def test_a_loss_is_called_one_and_not_set_off(mean: float, half: float, count: str, bold: bool) -> None:
+    report = replace(make(), differences=(Difference("triage", estimate(mean, half), None, None),))
+    page = render(report)
+    assert f"<small>{count}</small>" in page
+    assert ('<tr class="chosen">' in page) is bold
+    assert f"({count})" in summary(report)
+
+
+def test_the_best_line_is_set_off_though_no_difference_is_shown() -> None:
+    report = make()
+    rows = (report.rows[0], replace(report.rows[1], success=estimate(0.9)))
+    found = (Difference("triage", estimate(0.1, 0.5), None, None),)
+    assert '<tr class="chosen">' in render(replace(report, rows=rows, differences=found))
+
+
+def test_links_and_headings_have_the_same_names() -> None:
+    page = render(make())
+    nav = page[page.index("<nav") : page.index("</nav>")]
+    assert re.findall(r">([^<]+)</a>", nav) == re.findall(r"<h2>([^<]+)</h2>", page)
 
 
 # ---- markup ----

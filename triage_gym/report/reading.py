@@ -25,7 +25,7 @@ def episodes(view: View) -> Markup | None:
     keys = [("j", " next, "), ("k", " previous, "), ("/", " search")]
     hint = element("p", [(element("kbd", key), text) for key, text in keys], class_="hint")
     return Markup(
-        element("h2", "Episodes to read")
+        element("h2", "Episodes")
         + element("p", _note(view), class_="note")
         + _filters(view)
         + element("div", listing, detail, class_="reader")
@@ -80,12 +80,14 @@ def _pager() -> Markup:
 def caveats(view: View) -> Markup | None:
     """What the numbers do not show."""
     r = view.report
-    parts: list[Markup] = []
-    for title, texts in (("What this does not show", r.caveats), ("What the trainer warned of", r.notices)):
+    if not (r.caveats or r.notices):
+        return None
+    parts = [element("h2", "Caveats")]
+    for title, texts in (("", r.caveats), ("What the trainer warned of", r.notices)):
         if texts:
-            parts.append(element("h2" if not parts else "h3", title))
+            parts.append(element("h3", title) if title else Markup(""))
             parts.append(element("ul", [element("li", text) for text in texts], class_="caveats"))
-    return Markup("".join(parts)) if parts else None
+    return Markup("".join(parts))
 
 
 def settings(view: View) -> Markup | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from triage_gym.report.charts import difference_chart, difference_scale, line_chart, role_chart
 from triage_gym.report.markup import Markup, element
 from triage_gym.report.model import Curve, Difference, Estimate, Row
-from triage_gym.report.view import View, number
+from triage_gym.report.view import View, count, number
 
 _Line = TypeVar("_Line", Row, Difference)
 
@@ -73,9 +73,19 @@ def result(view: View) -> Markup | None:
             d = paired.get(row.arm)
             for m in DIFFERENCES[:2]:
                 cells.append(element("td", number(m.get(d) if d else None, m.scale, m.digits, sign=True)))
-        lines.append(element("tr", cells, class_="chosen" if row.arm == "triage" else None))
+        lines.append(element("tr", cells, class_="chosen" if _stands_out(row, rows, paired) else None))
     card = element("div", _table(head, lines), _every_seed(view, used), class_="card")
     return Markup(element("h2", "Result") + element("p", _result_note(view), class_="note") + card)
+
+
+def _stands_out(row: Row, rows: Sequence[Row], paired: Mapping[str, Difference]) -> bool:
+    """Whether TRIAGE's line is set off: where it is best, or its difference is shown to be one for the better."""
+    if row.arm != "triage" or row.success is None or len(rows) < 2:
+        return False
+    shown = paired[row.arm].success if row.arm in paired else None
+    if shown is not None and shown.excludes_zero:
+        return shown.mean > 0
+    return all(row.success.mean > r.success.mean for r in rows if r.success is not None and r is not row)
 
 
 def _result_note(view: View) -> str:
@@ -169,17 +179,15 @@ def differences(view: View) -> Markup | None:
         ends = element("span", "" if up else f"← {m.better}"), element("span", f"{m.better} →" if up else "")
         lines = [element("div", element("strong", m.title), element("div", ends, class_="ends"), class_="diff axis")]
         for arm, e in found:
-            count = f"{e.positive if up else e.negative} of {len(e.values)} {m.better}"
-            chart = difference_chart(e, span, view.slots[arm], f"{view.label(arm)}: {count}")
-            value = element("div", number(e, m.scale, m.digits, sign=True), element("small", count), class_="num")
+            seeds = count(e, m.better)
+            chart = difference_chart(e, span, view.slots[arm], f"{view.label(arm)}: {seeds}")
+            value = element("div", number(e, m.scale, m.digits, sign=True), element("small", seeds), class_="num")
             name = element("div", view.name(arm))
             lines.append(element("div", name, element("div", chart, class_="plot"), value, class_="diff"))
         blocks.append(element("div", lines, class_="card"))
-    note = "Rings are seeds, the mark is their mean, the bar its 95 % interval."
+    note = f"Against {view.label(r.reference)}. Rings are seeds, the mark is their mean, the bar its 95 % interval."
     return Markup(
-        element("h2", f"Against {view.label(r.reference)}")
-        + element("p", note, class_="note")
-        + element("div", blocks, class_="stack")
+        element("h2", "Differences") + element("p", note, class_="note") + element("div", blocks, class_="stack")
     )
 
 

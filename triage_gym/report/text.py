@@ -17,7 +17,7 @@ def summary(report: Report) -> str:
     parts = [table(["arm", *(m.title for m in used)], rows)] if used else []
     if report.differences and report.reference is not None:
         lines = [
-            [labels[d.arm], *(plain(m.get(d), m.scale, m.digits, sign=True, count=m.better) for m in DIFFERENCES)]
+            [labels[d.arm], *(plain(m.get(d), m.scale, m.digits, sign=True, better=m.better) for m in DIFFERENCES)]
             for d in report.differences
         ]
         parts.append(table([f"against {labels[report.reference]}", *(m.title for m in DIFFERENCES)], lines))

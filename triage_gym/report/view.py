@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from triage_gym.report.arms import slot
 from triage_gym.report.markup import Markup, element
 from triage_gym.report.model import Arm, Estimate, Report
@@ -10,6 +12,19 @@ from triage_gym.report.model import Arm, Estimate, Report
 def signed(value: float, digits: int) -> str:
     """A number with its sign and a real minus."""
     return ("−" if round(value, digits) < 0 else "+") + f"{abs(value):.{digits}f}"
+
+
+WORSE: Final = {"higher": "lower", "shorter": "longer", "fewer": "more"}
+"""What a difference is called that goes the wrong way, by what a good one is called."""
+
+
+def count(e: Estimate, better: str) -> str:
+    """``4 of 5 shorter``: seeds on the good side, or those on the bad side where the interval lies there."""
+    good = e.positive if better == "higher" else e.negative
+    bad = e.negative if better == "higher" else e.positive
+    if e.excludes_zero and (e.mean > 0) != (better == "higher"):
+        return f"{bad} of {len(e.values)} {WORSE[better]}"
+    return f"{good} of {len(e.values)} {better}"
 
 
 def number(e: Estimate | None, scale: float, digits: int, *, sign: bool = False) -> Markup:
@@ -28,15 +43,15 @@ def number(e: Estimate | None, scale: float, digits: int, *, sign: bool = False)
     return element("span", mean, element("span", spread, class_="pm") if spread else None)
 
 
-def plain(e: Estimate | None, scale: float, digits: int, *, sign: bool = False, count: str = "") -> str:
-    """Like :func:`number` as text; ``count`` names what a good difference is and appends ``(4/5 shorter)``."""
+def plain(e: Estimate | None, scale: float, digits: int, *, sign: bool = False, better: str = "") -> str:
+    """Like :func:`number` as text; ``better`` names what a good difference is and appends its :func:`count`."""
     if e is None:
         return "–"
     text = signed(scale * e.mean, digits) if sign else f"{scale * e.mean:.{digits}f}"
     if e.half_width is not None:
         text += f" ± {scale * e.half_width:.{digits}f}"
-    if count:
-        text += f" ({e.positive if count == 'higher' else e.negative}/{len(e.values)} {count})"
+    if better:
+        text += f" ({count(e, better)})"
     return text
 
 
