@@ -2,9 +2,9 @@
 
 Bars: at least 8,000 environment turns per CPU second with learning; the judge at most 8 % of it.
 
-Run it from the root of a checkout on an idle machine: ``python benchmarks/train.py [--json]``. It trains TRIAGE on ALFWorld
-with the default settings for 40,000 turns (half a minute), through the same stack and logs as ``triage-gym train``, with
-checkpoints, and exits with 1 when a bar is missed. Counted is all CPU time of the process from the end of the first
+Run it from the root of a checkout on an idle machine: ``python benchmarks/train.py [--json FILE]``. It trains TRIAGE on
+ALFWorld with the default settings for 40,000 turns (half a minute), through the same stack and logs as ``triage-gym
+train``, with checkpoints, and exits with 1 when a bar is missed. Counted is all CPU time of the process from the end of the first
 update to the end of the last, on whatever thread; not counted are making the games (printed apart: a process makes each
 once) and evaluation. The judge's part is what RoleJudgeWrapper does at the end of an episode (windows, labels,
 checks), done again for a batch.
@@ -99,12 +99,11 @@ def measure() -> dict[str, Any]:
 def main() -> int:
     """Measure and print; 1 when a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    as_json = parser.parse_args().json
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there too")
+    target = parser.parse_args().json
     found = measure()
-    if as_json:
-        print(json.dumps(found))
-        return 0 if found["met"] else 1
+    if target is not None:
+        target.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     parts = ", ".join(f"{name} {us:.1f}" for name, us in found["us_a_turn"].items())
     print(f"bars: >= {LEAST_TURNS_PER_CPU_S} turns per CPU second with learning, judge <= {MOST_JUDGE_SHARE:.0%} of it")
     print(f"turns per CPU second, learning included: {found['turns_per_cpu_s']:.0f} ({found['turns']} turns)")
