@@ -42,7 +42,8 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Args:
         env: The environment, with its time limit inside.
-        judge: A registered name, a ``"module:attr"`` path or a config dict, resolved at the first reset. A
+        judge: A registered name, a ``"module:attr"`` path or a config dict, resolved at the first reset. ``"rule"`` falls
+            back, with a warning, on rules that know no task where it has none for ``metadata["domain"]``. A
             :class:`~triage_gym.protocols.Judge` object works too; it is shared, never copied, and then the spec has no
             JSON form.
         past: Turns that the judge sees before a segment.

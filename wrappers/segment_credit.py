@@ -52,8 +52,8 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
 
     Args:
         env: The environment, with judge, retry and time limit inside.
-        credit: A registered rule such as ``"grpo"``, ``"grpo+whiten"`` or ``"triage"``, a ``"module:attr"`` path, a
-            config dict, or a :class:`~triage_gym.protocols.CreditRule` (shared, never copied; the spec then has no JSON
+        credit: A registered rule such as ``"grpo"``, ``"grpo+whiten"`` or ``"triage"``, a ``"module:attr"`` path to a
+            class or to a function of records, a config dict, or a :class:`~triage_gym.protocols.CreditRule` (shared, never copied; the spec then has no JSON
             form).
         group_size: Members of a group; None leaves grouping to the caller.
         as_reward: Add the weighted worth λc of the labels that became final at a step to its reward, for libraries that
