@@ -62,8 +62,8 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         reflector: ``"role"`` (earliest R of the rule judge), ``"random"``, ``"restart"``, ``"oracle"`` (needs the
             environment's ``expert_distance()``), a path to a class or to a function of a record, a config dict such as
             ``{"name": "role", "judge": "module:MyJudge"}``, a :class:`~triage_gym.protocols.Reflector` or any function of
-            a record (the last two are shared, never copied, and leave the spec without a JSON form). None: pivots come from the caller, and a retry without
-            one is a full restart.
+            a record (the last two are shared, never copied, and leave the spec without a JSON form). None: pivots
+            come from the caller, and a retry without one is a full restart.
         max_attempts: Attempts at one task, the first included.
         auto: Whether a bare ``reset()`` after a failed attempt is a retry.
         restore: How to go back: ``"auto"`` takes the first that holds of ``"native"``, ``"copy"``, ``"replay"`` and
