@@ -112,7 +112,7 @@ def test_a_comparison_ends_with_pairs_and_goes_on_by_itself(tmp_path: Path, caps
     assert run(["train", *SMALL, *arguments]) == 0
     out, err = capsys.readouterr()
     assert "against GRPO + whitening" in out
-    assert re.search(r"^TRIAGE +[+−]\d+\.\d ± \d+\.\d \([012]/2 higher\)", out, re.MULTILINE)
+    assert re.search(r"^TRIAGE +[+−]\d+\.\d ± \d+\.\d \([012] of 2 (higher|lower)\)", out, re.MULTILINE)
     assert {line.split()[0] for line in err.splitlines() if "update" in line and "warning" not in line} == {
         "grpo+whiten-s0",
         "grpo+whiten-s1",
