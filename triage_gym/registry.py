@@ -177,7 +177,9 @@ def make(kind: Kind, spec: str | Mapping[str, Any], **defaults: Any) -> Any:
     try:
         return make_it(**kwargs)
     except TypeError as error:
-        wanted = "the path must name a class or a function that returns the plug-in"
-        if kind in _FUNCTIONS:
-            wanted += f", or (without options) the {_FUNCTIONS[kind]} itself"
-        raise InputError(f"Could not build {kind} {name!r} with {sorted(kwargs)}: {error}; {wanted}") from error
+        wanted = ""
+        if not isinstance(make_it, type):
+            wanted = "; the path must name a class or a function that returns the plug-in"
+            if kind in _FUNCTIONS:
+                wanted += f", or (without options) the {_FUNCTIONS[kind]} itself"
+        raise InputError(f"Could not build {kind} {name!r} with {sorted(kwargs)}: {error}{wanted}") from error
