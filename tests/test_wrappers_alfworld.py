@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +12,13 @@ from gymnasium.wrappers import TimeLimit
 
 from triage_gym.envs.alfworld.env import ALFWorldEnv
 from triage_gym.testing import EnvContract, check_wrapper
-from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
+from triage_gym.wrappers import (
+    AdmissibleActionWrapper,
+    HistoryWrapper,
+    PivotRetryWrapper,
+    RoleJudgeWrapper,
+    SegmentCreditWrapper,
+)
 
 LIMIT = 25
 
@@ -131,9 +138,25 @@ def test_the_oracle_reflects_with_the_environment_s_expert() -> None:
     assert env.reset(options={"retry": True})[1]["pivot_step"] == expected
 
 
-def test_the_whole_stack_keeps_the_conventions_on_alfworld() -> None:
-    def make() -> gym.Env[Any, Any]:
-        env = gym.make("triage_gym:triage/ALFWorld-v0", max_episode_steps=8)
-        return SegmentCreditWrapper(RoleJudgeWrapper(PivotRetryWrapper(env, "role", auto=True)), group_size=1000)
+def household() -> gym.Env[Any, Any]:
+    return gym.make("triage_gym:triage/ALFWorld-v0", max_episode_steps=8)
 
-    check_wrapper(make, turns=20)
+
+def three() -> gym.Env[Any, Any]:
+    return SegmentCreditWrapper(RoleJudgeWrapper(PivotRetryWrapper(household(), "role", auto=True)), group_size=1000)
+
+
+STACKS: dict[str, Callable[[], gym.Env[Any, Any]]] = {
+    "judge": lambda: RoleJudgeWrapper(household()),
+    "retry": lambda: PivotRetryWrapper(household(), "role", auto=True),
+    "credit": lambda: SegmentCreditWrapper(household(), "grpo", group_size=1000),
+    "numbers": lambda: AdmissibleActionWrapper(household()),
+    "history": lambda: HistoryWrapper(household()),
+    "three": three,
+    "all": lambda: AdmissibleActionWrapper(HistoryWrapper(three())),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STACKS))
+def test_every_stack_keeps_the_conventions_on_alfworld(name: str) -> None:
+    check_wrapper(STACKS[name], turns=20)
