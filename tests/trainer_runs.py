@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 import time
@@ -60,6 +61,9 @@ def kill_and_resume(folder: Path) -> None:
         for resume in (False, True):
             child = os.fork()
             if child == 0:
+                # A fork inherits generators that a fresh process would not have; only the checkpoint may bring them back.
+                torch.manual_seed(at)
+                random.seed(at)
                 train(small(), folder / f"killed-{at}", resume=resume, progress=None if resume else _killer(at))
                 os._exit(0)
             _, status = os.waitpid(child, 0)
