@@ -1,7 +1,8 @@
 """``triage-gym`` and ``python -m triage_gym``: the command line.
 
 With :mod:`triage_gym.cli` this is the roof of the house: the only part of the core that reaches the environments, the
-wrappers and the trainer, and only inside functions, so that ``--help`` imports none of them.
+wrappers and the trainer, inside functions, so that ``--help`` imports none of them. One module is taken at import:
+:mod:`triage_gym.trainers.config`, plain fields without torch, which are the flags of ``train``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import Any, Final
 from triage_gym.envs.alfworld import textworld_runtime as runtime
 from triage_gym.envs.alfworld.games import Game
 from triage_gym.envs.alfworld.text import NOTHING_HAPPENS
-from triage_gym.envs.alfworld.textworld_grammar import Interpreter
+from triage_gym.envs.alfworld.textworld_grammar import Interpreter, compile_expression
 from triage_gym.errors import InputError, StateError
 
 STATE_VERSION: Final = 1
@@ -266,11 +266,11 @@ def _stock_environment() -> Any:
 
 
 def _mend_evaluation() -> None:
-    """Python 3.13 no longer lets ``locals().update`` define names, which textworld's expressions rely on."""
+    """Python 3.13 no longer lets ``locals().update`` define names, which textworld's ``eval`` of expressions relies on."""
     textgen = runtime.load("textworld.envs.pddl.textgen")
 
     def derive(self: Any, context: Any = None) -> list[Any]:
         names = dict((context or self.context)["variables"])
-        return [textgen.TerminalSymbol(eval(self.expression, {}, names))]
+        return [textgen.TerminalSymbol(compile_expression(self.expression)(names))]
 
     textgen.EvalSymbol.derive = derive

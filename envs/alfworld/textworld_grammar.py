@@ -48,7 +48,7 @@ class Interpreter:
             elif isinstance(symbol, kinds.NonterminalSymbol):
                 yield from self._expand(self._choose(str(symbol), mapping), mapping)
             elif isinstance(symbol, kinds.EvalSymbol):
-                yield str(_compile(symbol.expression)(self._names(mapping)))
+                yield str(compile_expression(symbol.expression)(self._names(mapping)))
             elif isinstance(symbol, kinds.ListSymbol):
                 yield from self._list(symbol.symbol, mapping)
             else:
@@ -93,7 +93,8 @@ def _query(expression: str) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _compile(expression: str) -> Callable[[_Names], Any]:
+def compile_expression(expression: str) -> Callable[[_Names], Any]:
+    """A grammar's expression as a function of the names it may use; raises UnsupportedGame for one that runs code."""
     if len(expression) > MAX_EXPRESSION:
         raise UnsupportedGame(f"Expected expressions of at most {MAX_EXPRESSION} characters, got {len(expression)}")
     try:
