@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from triage_gym.cli.app import parse
+from triage_gym.judges.labelling import label_record
 from triage_gym.protocols import Window
 from triage_gym.records import EpisodeRecord, Segment
 from triage_gym.registry import make
@@ -134,3 +135,27 @@ def test_every_documented_credit_rule_exists() -> None:
     assert len(rules) >= 7
     for rule in rules:
         assert callable(make("credit", rule))
+
+
+def test_the_turns_of_the_readme_get_the_roles_and_credit_that_it_shows() -> None:
+    rows = re.findall(r"^ +> (.+?)(?:  +\(.*?\))? +(-\d\.\d) +([DENR]) +(-\d\.\d)$", PAGES[0].read_text("utf-8"), re.MULTILINE)
+    answers = (
+        "On the cabinet 4, you see a plate 1.",
+        "You pick up the plate 1 from the cabinet 4.",
+        "On the sinkbasin 1, you see a fork 1.",
+        "On the cabinet 4, you see nothing.",
+        "You move the plate 1 to the cabinet 4.",
+    )
+    start = "You are in the middle of a room.\n\nYour task is to: clean some plate and put it in fridge."
+    shown = (start, *answers)
+    steps = zip(rows, shown, answers, strict=False)
+    segments = tuple(Segment(k, before, row[0], after) for k, (row, before, after) in enumerate(steps))
+    failed = EpisodeRecord("g", domain="alfworld", task=start, start_observation=start, segments=segments)
+    failed = label_record(failed, make("judges", "rule"))
+    won = EpisodeRecord("g", domain="alfworld", task=start, start_observation=start, score=1.0, success=True)
+    plain = make("credit", "grpo")([failed, won])[0]
+    typed = make("credit", {"name": "triage", "whiten": False})([failed, won])[0]
+    assert len(rows) == len(answers)
+    assert [row[2] for row in rows] == list(failed.roles)
+    assert [row[1] for row in rows] == [f"{value:.1f}" for value in plain]
+    assert [row[3] for row in rows] == [f"{value:.1f}" for value in typed]

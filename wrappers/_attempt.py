@@ -32,12 +32,7 @@ class Attempt:
             InputError: If the reset announces a prefix that did not pass through here.
         """
         facts = retry_facts(info)
-        prefix = int(facts.get("prefix_length", 0))
-        if prefix > len(self.segments):
-            raise InputError(
-                f"Expected the {prefix} turns before the pivot to have passed through this wrapper, got only "
-                f"{len(self.segments)}; put PivotRetryWrapper below it and always step through the outermost wrapper"
-            )
+        prefix = kept_prefix(facts, len(self.segments))
         del self.segments[prefix:]
         self.number = int(facts.get("attempt", 0))
         self.pivot = int(facts.get("pivot_step", -1))
@@ -52,8 +47,8 @@ class Attempt:
             self.start_observation = self._last
         if self.number == 0:
             self.seed = seed
-        self.task = _text(info, "task")
-        self.task_id = _text(info, "task_id")
+        self.task = text_in(info, "task")
+        self.task_id = text_in(info, "task_id")
 
     def add(self, action: Any, observation: Any, reward: Any, info: Mapping[str, Any]) -> None:
         """Take up a step.
@@ -112,7 +107,23 @@ def retry_facts(info: Mapping[str, Any]) -> Mapping[str, Any]:
     return info if "pivot_step" in info and "prefix_length" in info else {}
 
 
-def _text(info: Mapping[str, Any], key: str) -> str:
+def kept_prefix(facts: Mapping[str, Any], passed: int) -> int:
+    """How many turns of the last attempt a reset keeps, of the ``passed`` that a wrapper has seen.
+
+    Raises:
+        InputError: If the reset announces turns that did not pass through the wrapper.
+    """
+    prefix = int(facts.get("prefix_length", 0))
+    if prefix > passed:
+        raise InputError(
+            f"Expected the {prefix} turns before the pivot to have passed through this wrapper, got only {passed}; "
+            "put PivotRetryWrapper below it and always step through the outermost wrapper"
+        )
+    return prefix
+
+
+def text_in(info: Mapping[str, Any], key: str) -> str:
+    """The text that an info holds under ``key``, empty when it holds none."""
     value = info.get(key, "")
     return value if isinstance(value, str) else ""
 

@@ -15,7 +15,7 @@ from gymnasium.utils import RecordConstructorArgs
 from triage_gym.errors import InputError
 from triage_gym.restore.values import text_of
 from triage_gym.spaces import UnicodeText
-from triage_gym.wrappers._attempt import retry_facts
+from triage_gym.wrappers._attempt import kept_prefix, retry_facts, text_in
 
 _CUT: Final = "…"
 LEAST: Final = 80
@@ -63,17 +63,12 @@ class HistoryWrapper(gym.Wrapper[str, Any, Any, Any], RecordConstructorArgs):
         """Reset; after a retry the turns of the prefix are shown."""
         observation, info = self.env.reset(seed=seed, options=options)
         facts = retry_facts(info)
-        prefix = int(facts.get("prefix_length", 0))
-        if prefix > len(self._turns):
-            raise InputError(
-                f"Expected the {prefix} turns before the pivot to have passed through this wrapper, got "
-                f"{len(self._turns)}; put PivotRetryWrapper below it"
-            )
+        prefix = kept_prefix(facts, len(self._turns))
         del self._turns[prefix:]
         if not prefix:
             self._start = text_of(observation)
-        self._task = _text(info, "task") or self._start
-        self._remark = _text(facts, "reflection")
+        self._task = text_in(info, "task") or self._start
+        self._remark = text_in(facts, "reflection")
         return self._prompt(), info
 
     def step(self, action: Any) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -117,8 +112,3 @@ def _turn(action: str, observation: str, room: int) -> str:
 
 def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + _CUT
-
-
-def _text(info: Mapping[str, Any], key: str) -> str:
-    value = info.get(key, "")
-    return value if isinstance(value, str) else ""
