@@ -138,7 +138,9 @@ def test_every_documented_credit_rule_exists() -> None:
 
 
 def test_the_turns_of_the_readme_get_the_roles_and_credit_that_it_shows() -> None:
-    rows = re.findall(r"^ +> (.+?)(?:  +\(.*?\))? +(-\d\.\d) +([DENR]) +(-\d\.\d)$", PAGES[0].read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^ +> (.+?)(?:  +\(.*?\))? +(-\d\.\d) +([DENR]) +(-\d\.\d)$", PAGES[0].read_text("utf-8"), re.MULTILINE
+    )
     answers = (
         "On the cabinet 4, you see a plate 1.",
         "You pick up the plate 1 from the cabinet 4.",
