@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from triage_gym.errors import InputError
 from triage_gym.protocols import Pair, Window
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
-from triage_gym.windows import OUTCOME_LITERALS, build_windows, redact
+from triage_gym.windows import OUTCOME_LITERALS, build_windows, domain_of, outcome_text_of, redact
 
 
 def attempt(*turns: tuple[str, str], start: str = "start", **fields: Any) -> EpisodeRecord:
@@ -191,3 +191,12 @@ def test_cutting_out_is_linear_in_the_text() -> None:
     start = time.process_time()
     assert redact(text) == text.replace(" You won!", "")
     assert time.process_time() - start < 0.1
+
+
+@pytest.mark.parametrize(("declared", "literals"), [("You won!", ("You won!",)), (["a", "b"], ("a", "b")), ((), ())])
+def test_an_environment_may_declare_one_literal_or_several(declared: object, literals: tuple[str, ...]) -> None:
+    assert outcome_text_of({"outcome_text": declared}) == literals
+
+
+def test_an_environment_that_declares_nothing_is_generic_and_hides_nothing() -> None:
+    assert (domain_of({}), outcome_text_of({})) == ("generic", ())

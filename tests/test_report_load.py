@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -368,3 +369,18 @@ def test_long_texts_are_cut_visibly() -> None:
     segment = Segment(0, "", "x" * (TEXT_LIMIT + 7), "")
     action = encode(Episode("triage", 0, EpisodeRecord("g", segments=(segment,))), ["triage"])["x"][0][0]
     assert action.endswith("… (7 more characters)")
+
+
+@pytest.mark.parametrize("shown", ["run", "folder with spaces/run", "."])
+def test_the_command_that_runs_it_again_names_the_file(
+    shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shown == ".":
+        write_run(tmp_path / "run")
+        monkeypatch.chdir(tmp_path / "run")
+    else:
+        write_run(tmp_path / shown)
+        monkeypatch.chdir(tmp_path)
+    words = shlex.split(load_report(Path(shown)).command)
+    assert words[:3] == ["triage-gym", "train", "--config"]
+    assert Path(words[3]).is_file()

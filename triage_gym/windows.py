@@ -10,8 +10,8 @@ you: to declare in ``metadata["outcome_text"]`` what else your environment says 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from triage_gym.errors import InputError
 from triage_gym.protocols import Pair, Window
@@ -152,3 +152,14 @@ def _valid_actions(segments: Sequence[Segment]) -> tuple[tuple[str, ...], list[i
         if segment.info.get("invalid_action") is not True and segment.next_observation != NO_EFFECT:
             valid.append(segment.action)
     return tuple(valid), until
+
+
+def domain_of(metadata: Mapping[str, Any]) -> str:
+    """The family that an environment declares, ``"generic"`` when it declares none."""
+    return str(metadata.get("domain", "generic"))
+
+
+def outcome_text_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The literals that an environment declares as telling the outcome."""
+    declared = metadata.get("outcome_text", ())
+    return (declared,) if isinstance(declared, str) else tuple(declared)

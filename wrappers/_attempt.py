@@ -126,14 +126,3 @@ def text_in(info: Mapping[str, Any], key: str) -> str:
     """The text that an info holds under ``key``, empty when it holds none."""
     value = info.get(key, "")
     return value if isinstance(value, str) else ""
-
-
-def domain_of(metadata: Mapping[str, Any]) -> str:
-    """The family that an environment declares, ``"generic"`` when it declares none."""
-    return str(metadata.get("domain", "generic"))
-
-
-def outcome_text_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The literals that an environment declares as telling the outcome."""
-    declared = metadata.get("outcome_text", ())
-    return (declared,) if isinstance(declared, str) else tuple(declared)

@@ -27,7 +27,7 @@ from triage_gym.reflection.reflectors import DISTANCE_AFTER, DISTANCE_BEFORE, Ca
 from triage_gym.restore.restorer import Choice, Restorer
 from triage_gym.restore.stack import layers
 from triage_gym.restore.values import text_of
-from triage_gym.wrappers._attempt import domain_of, outcome_text_of
+from triage_gym.windows import domain_of, outcome_text_of
 from triage_gym.wrappers._outcome import OutcomeReader
 from triage_gym.wrappers._plugin import Plugin
 from triage_gym.wrappers.role_judge import RoleJudgeWrapper

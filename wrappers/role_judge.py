@@ -19,8 +19,8 @@ from triage_gym.judges.labelling import judge_windows
 from triage_gym.protocols import Judge
 from triage_gym.records import RoleLabel
 from triage_gym.restore.stack import has_time_limit
-from triage_gym.windows import build_windows
-from triage_gym.wrappers._attempt import Attempt, domain_of, outcome_text_of
+from triage_gym.windows import build_windows, domain_of, outcome_text_of
+from triage_gym.wrappers._attempt import Attempt
 from triage_gym.wrappers._plugin import Plugin
 
 Settle = Literal["window", "episode"]

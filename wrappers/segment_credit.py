@@ -27,7 +27,8 @@ from triage_gym.protocols import CreditRule
 from triage_gym.records import EpisodeRecord, Group, Role, RoleLabel
 from triage_gym.restore.stack import has_time_limit, layers
 from triage_gym.restore.values import fingerprint
-from triage_gym.wrappers._attempt import Attempt, domain_of
+from triage_gym.windows import domain_of
+from triage_gym.wrappers._attempt import Attempt
 from triage_gym.wrappers._outcome import OutcomeReader
 from triage_gym.wrappers._plugin import Plugin
 from triage_gym.wrappers.role_judge import RoleJudgeWrapper

@@ -21,13 +21,14 @@ class List:
     def run(self) -> int:
         """Print a line for each environment."""
         from triage_gym import registry
+        from triage_gym.windows import domain_of
 
         rows = []
         for name in registry.names("envs"):
             make = registry.factory("envs", name)
             metadata = getattr(make, "metadata", {})
             first = (make.__doc__ or "").strip().partition("\n")[0]
-            rows.append([name, str(metadata.get("domain", "generic")), first])
+            rows.append([name, domain_of(metadata), first])
         say(table(["name", "domain", "what it is"], rows, "lll"))
         return 0
 

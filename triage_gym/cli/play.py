@@ -136,19 +136,18 @@ def _show_roles(env: gymnasium.Env[Any, Any], task: str, turns: Sequence[tuple[s
     from triage_gym import registry
     from triage_gym.judges.labelling import label_record
     from triage_gym.records import EpisodeRecord, Segment
+    from triage_gym.windows import domain_of, outcome_text_of
 
     metadata = env.unwrapped.metadata
     segments = tuple(Segment(i, before, action, after) for i, (before, action, after) in enumerate(turns))
     record = EpisodeRecord(
         "play",
         task=task,
-        domain=str(metadata.get("domain", "generic")),
+        domain=domain_of(metadata),
         start_observation=turns[0][0] if turns else "",
         segments=segments,
     )
-    labelled = label_record(
-        record, registry.make("judges", "rule"), outcome_text=tuple(metadata.get("outcome_text", ()))
-    )
+    labelled = label_record(record, registry.make("judges", "rule"), outcome_text=outcome_text_of(metadata))
     rows = [
         [label.step + 1, label.role or "?", turn[1], label.why]
         for label, turn in zip(labelled.labels, turns, strict=True)

@@ -22,7 +22,7 @@ class Pretrain:
     run_dir: Path | None = None
     """Where the checkpoint is written; runs/start-sSEED by default."""
     config: Path | None = None
-    """TOML or JSON file with any of these settings; flags go before it."""
+    """TOML or JSON file with any of these settings; flags win over it."""
     debug: bool = False
     """Show the traceback of an error."""
     training: Flags = field(default_factory=Flags)

@@ -36,7 +36,7 @@ class Train:
     resume: bool = False
     """Go on with the run or comparison in --run-dir (the latest below runs/ without it); its settings are kept."""
     config: Path | None = None
-    """TOML or JSON file with any of these settings; flags go before it. A run's config.json is one."""
+    """TOML or JSON file with any of these settings; flags win over it. A run's config.json is one."""
     start: Path | None = None
     """Checkpoint to start from (made by pretrain), instead of demonstrations. For a single run."""
     workers: int | None = None

@@ -6,6 +6,7 @@ Files are taken as untrusted: what does not fit is an InputError that names the 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -260,4 +261,4 @@ def _some(places: Sequence[str], most: int = 3) -> str:
 def _command(path: Path) -> str:
     if not (path / "config.json").is_file():
         return ""
-    return f"triage-gym train --config {path.name}/config.json --run-dir NEW_DIRECTORY"
+    return shlex.join(["triage-gym", "train", "--config", str(path / "config.json"), "--run-dir", "NEW_DIRECTORY"])
