@@ -381,6 +381,6 @@ def test_the_command_that_runs_it_again_names_the_file(
     else:
         write_run(tmp_path / shown)
         monkeypatch.chdir(tmp_path)
-    words = shlex.split(load_report(Path(shown)).command)
+    words = shlex.split(load_report(Path(shown), 1).command)
     assert words[:3] == ["triage-gym", "train", "--config"]
     assert Path(words[3]).is_file()
