@@ -28,7 +28,7 @@ from gymnasium import logger
 from triage_gym.errors import InputError, RestoreError
 from triage_gym.records import RestoreStrategy, Snapshot
 from triage_gym.restore.captures import Capture, CopyCapture, NativeCapture, why_not_copy, why_not_native
-from triage_gym.restore.stack import put_rng, take_rng
+from triage_gym.restore.stack import episode_attributes, layers, put_layer, put_rng, take_layer, take_rng
 from triage_gym.restore.trail import Reset, Start, Turn, admissible_of, observed_state, portable
 from triage_gym.restore.values import fingerprint, independent, same
 
@@ -109,8 +109,12 @@ class Restorer:
         # Read through the property: an environment that never drew gets its generator here, not at its first draw.
         rng = None if seed is not None else dict(self.env.unwrapped.np_random.bit_generator.state)
         kept_options = None if options is None else independent(options)
+        # What wrappers carry from episode to episode, such as a running mean, is part of how this one began.
+        carried = [(layer, take_layer(layer)) for layer in layers(self.env) if episode_attributes(layer)]
         observation, info = self.env.reset(seed=seed, options=None if options is None else dict(options))
-        self._start = Start(seed, kept_options, rng, independent(observation), independent(info), take_rng(self.env))
+        self._start = Start(
+            seed, kept_options, rng, independent(observation), independent(info), take_rng(self.env), carried
+        )
         self._capture = self._pick()
         self._begin()
         return observation, info
@@ -235,6 +239,8 @@ class Restorer:
         for options in calls:
             if start.seed is None:
                 put_rng(self.env, start.rng)
+            for layer, state in start.carried:
+                put_layer(layer, state)
             observation, info = self.env.reset(seed=start.seed, options=independent(options))
             if same(observation, start.observation) and admissible_of(info) == admissible_of(start.info):
                 put_rng(self.env, start.rng_after)

@@ -34,6 +34,8 @@ class Start:
     info: dict[str, Any]
     rng_after: dict[str, Any] | None
     """State of the generator after that reset."""
+    carried: list[tuple[gym.Env[Any, Any], Any]]
+    """Gymnasium's wrappers that remember something, each with its state before the reset."""
 
     @property
     def task_id(self) -> str:
