@@ -28,6 +28,7 @@ from triage_gym.restore.restorer import Choice, Restorer
 from triage_gym.restore.stack import layers
 from triage_gym.restore.values import text_of
 from triage_gym.windows import domain_of, outcome_text_of
+from triage_gym.wrappers._attempt import text_in
 from triage_gym.wrappers._outcome import OutcomeReader
 from triage_gym.wrappers._plugin import Plugin
 from triage_gym.wrappers.role_judge import RoleJudgeWrapper
@@ -108,7 +109,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._restorer = Restorer(env, restore, snapshot_every)
         self._read_outcome = OutcomeReader("PivotRetryWrapper", compares=False)
         self._phase: Phase = "new"
-        self._number, self._pivot, self._prefix_length = 0, -1, 0
+        self._number, self._pivot = 0, -1
         self._success, self._score = False, 0.0
         self._needs_distance = False
         self._distances: list[Any] = []
@@ -195,7 +196,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._phase = "broken"
         reflector = self._get_reflector()
         observation, info = self._restorer.reset(seed=seed, options=options)
-        self._number, self._pivot, self._prefix_length = 0, -1, 0
+        self._number, self._pivot = 0, -1
         self._needs_distance = bool(getattr(reflector, "needs_distance", False))
         self._distances = [self._distance()] if self._needs_distance else []
         self._phase = "running"
@@ -207,7 +208,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._phase = "broken"
         rewound = self._restorer.rewind(pivot)
         self._number += 1
-        self._pivot = self._prefix_length = rewound.prefix_length
+        self._pivot = rewound.prefix_length
         del self._distances[rewound.prefix_length + 1 :]
         self._counts["retries"] += 1
         self._counts["restarts"] += rewound.status == "restarted"
@@ -221,7 +222,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return {
             "attempt": self._number,
             "pivot_step": self._pivot,
-            "prefix_length": self._prefix_length,
+            "prefix_length": max(self._pivot, 0),
             "prefix_return": float(sum(turn.reward for turn in self._restorer.turns)),
             "reflection": remark,
             "restore_status": status,
@@ -286,15 +287,14 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             after = text_of(turn.observation)
             segments.append(Segment(number, before, text_of(turn.action), after, turn.reward, kept))
             before = after
-        task = start.info.get("task")
         return EpisodeRecord(
             group_id=start.task_id,
             task_id=start.task_id,
             seed=start.seed,
             attempt=self._number,
             pivot=self._pivot,
-            prefix_length=self._prefix_length,
-            task=task if isinstance(task, str) else "",
+            prefix_length=max(self._pivot, 0),
+            task=text_in(start.info, "task"),
             domain=domain_of(self.metadata),
             start_observation=text_of(start.observation),
             segments=tuple(segments),

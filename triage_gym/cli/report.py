@@ -32,11 +32,12 @@ class Report:
 
 def show(run_dir: Path, out: Path | None = None, max_episodes: int = 1000) -> None:
     """Write the page of ``run_dir``, print its table and where the page is."""
-    from triage_gym.report import build_report
+    from triage_gym.report import write_report
     from triage_gym.report.load import load_report
     from triage_gym.report.text import summary
 
-    page = build_report(run_dir, out, max_episodes=max_episodes)
-    say(summary(load_report(run_dir, 0)))
+    report = load_report(run_dir, max_episodes)
+    page = write_report(report, out or run_dir / "report.html")
+    say(summary(report))
     say()
     say(f"report: {page}")

@@ -7,10 +7,14 @@ terminal escape. Leaves to you: opening it.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage_gym.errors import InputError
 
-__all__ = ["build_report"]
+if TYPE_CHECKING:
+    from triage_gym.report.model import Report
+
+__all__ = ["build_report", "write_report"]
 
 
 def build_report(run_dir: str | Path, out: str | Path | None = None, *, max_episodes: int = 1000) -> Path:
@@ -28,15 +32,17 @@ def build_report(run_dir: str | Path, out: str | Path | None = None, *, max_epis
     Raises:
         InputError: If ``run_dir`` is no run directory, or a file in it is not what it must be.
     """
-    from triage_gym.report.episodes import LIMIT
     from triage_gym.report.load import load_report
+
+    path = Path(run_dir)
+    return write_report(load_report(path, max_episodes), Path(out) if out is not None else path / "report.html")
+
+
+def write_report(report: Report, target: Path) -> Path:
+    """Write the page of ``report`` to ``target``; the path, or InputError when it cannot be written."""
     from triage_gym.report.page import render
 
-    if not 0 <= max_episodes <= LIMIT:
-        raise InputError(f"Expected `max_episodes` in [0, {LIMIT}], got {max_episodes}")
-    path = Path(run_dir)
-    page = render(load_report(path, max_episodes))
-    target = Path(out) if out is not None else path / "report.html"
+    page = render(report)
     temporary = target.with_name(f".{target.name}.tmp")
     try:
         temporary.write_text(page, encoding="utf-8")

@@ -17,7 +17,7 @@ from triage_gym.report import files
 from triage_gym.report.arms import describe
 from triage_gym.report.charts import turns_label
 from triage_gym.report.comparison import Comparison
-from triage_gym.report.episodes import pick
+from triage_gym.report.episodes import LIMIT, pick
 from triage_gym.report.model import Curve, Episode, Estimate, Report, RoleMix, Row
 from triage_gym.report.runs import Run, Stretches, curve, find_episodes, read_episode, read_run, role_mix
 
@@ -35,8 +35,10 @@ def load_report(path: Path, max_episodes: int) -> Report:
         max_episodes: How many episodes to keep at most (:func:`triage_gym.report.episodes.pick`).
 
     Raises:
-        InputError: If ``path`` is neither, or a file in it is not what it must be.
+        InputError: If ``path`` is neither, a file in it is not what it must be, or ``max_episodes`` is out of range.
     """
+    if not 0 <= max_episodes <= LIMIT:
+        raise InputError(f"Expected `max_episodes` in [0, {LIMIT}], got {max_episodes}")
     if (path / "comparison.json").is_file():
         return _comparison(path, max_episodes)
     if (path / "config.json").is_file():

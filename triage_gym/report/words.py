@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from triage_gym.report.arms import describe
-from triage_gym.report.model import Difference, Estimate, Report, Row
+from triage_gym.report.model import Difference, Report, Row
+from triage_gym.report.view import plain
 
 
 def _chosen(report: Report) -> str | None:
@@ -20,14 +21,6 @@ def _label(report: Report, name: str) -> str:
 
 def _row(report: Report, name: str) -> Row | None:
     return next((row for row in report.rows if row.arm == name), None)
-
-
-def _plus_minus(estimate: Estimate, scale: float, unit: str) -> str:
-    sign = "−" if estimate.mean < 0 else "+"
-    text = f"{sign}{abs(scale * estimate.mean):.1f}"
-    if estimate.half_width is not None:
-        text += f" ± {scale * estimate.half_width:.1f}"
-    return text + unit
 
 
 def headline(report: Report) -> str:
@@ -65,7 +58,7 @@ def _success(report: Report, chosen: str, difference: Difference) -> str:
     text = (
         f"{_label(report, chosen)} solves {100 * mine.success.mean:.1f} % of the held-out games, "
         f"{_label(report, report.reference or '')} {100 * theirs.success.mean:.1f} %: "
-        f"{_plus_minus(success, 100.0, ' points')} ({success.positive} of {len(success.values)} seeds above zero)."
+        f"{plain(success, 100.0, 1, sign=True)} points ({success.positive} of {len(success.values)} seeds above zero)."
     )
     if success.half_width is not None and not success.excludes_zero:
         text += " The 95 % interval holds zero, so no difference is shown."
@@ -79,7 +72,7 @@ def _length(difference: Difference) -> str:
     if length.excludes_zero:
         word = "shorter" if length.mean < 0 else "longer"
         return f"On games that both solve its solutions are {abs(length.mean):.1f} ± {length.half_width or 0.0:.1f} % {word}."
-    return f"Length on games that both solve: {_plus_minus(length, 1.0, ' %')}, no difference shown."
+    return f"Length on games that both solve: {plain(length, 1.0, 1, sign=True)} %, no difference shown."
 
 
 def _controls(report: Report) -> str:
