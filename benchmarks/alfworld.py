@@ -1,8 +1,8 @@
 """Bar, on an unloaded machine: the fast ALFWorld engine makes >= 1,000 times the steps per CPU-second of alfworld's own
 PddlEnv, and >= 40,000; <= 0.3 MB of memory per environment; snapshot + restore <= 0.3 ms. Exit code 1 when missed.
 
-Run it from the root of a checkout: ``python benchmarks/alfworld.py [--json FILE]``. One process, one run, about a
-minute; needs the extra ``alfworld``. A step is the answer, ``won`` and the whole list of admissible commands. Times are
+Run it from the root of a checkout: ``python benchmarks/alfworld.py [--json FILE]``. One process, one run, less
+than half a minute; needs the extra ``alfworld``. A step is the answer, ``won`` and the whole list of admissible commands. Times are
 CPU times of this process (``time.process_time``): other work on the machine still slows them through caches and clocks.
 Stock and fast engine play the same commands of the same games, in turns; the ratio is of these. Every game counted for
 the fast engine is played for the first time, so that nothing of it is remembered from an earlier play.

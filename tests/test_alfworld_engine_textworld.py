@@ -8,8 +8,10 @@ import json
 import os
 import pickle
 import random
+import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,10 +128,23 @@ def test_a_closed_engine_says_so_and_opens_again(game: Game) -> None:
     assert engine.reset() == start
 
 
-def test_the_process_is_left_as_it_was(game: Game) -> None:
-    argv, stdout, data = list(sys.argv), sys.stdout, os.environ.get("ALFWORLD_DATA")
-    TextWorldEngine(replace(game, pddl_problem=f"; anew\n{game.pddl_problem}"))
-    assert (sys.argv, sys.stdout, os.environ.get("ALFWORLD_DATA")) == (argv, stdout, data)
+def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
+    """In a process of its own, since this one has imported alfworld by now."""
+    code = """
+import os, sys
+argv, stdout = list(sys.argv), sys.stdout
+from triage_gym.envs.alfworld import generator
+from triage_gym.envs.alfworld.textworld_backend import StockEngine, TextWorldEngine
+for engine in (TextWorldEngine, StockEngine):
+    engine(generator.generate(4, floor_plan=410)).reset()
+print((sys.argv == argv, sys.stdout is stdout, os.environ.get("ALFWORLD_DATA"), os.listdir(os.environ["HOME"])))
+"""
+    for chosen in (None, str(tmp_path / "chosen")):
+        home = tmp_path / f"home of {chosen is None}"
+        home.mkdir()
+        env = {"HOME": str(home), "PATH": os.environ["PATH"], **({"ALFWORLD_DATA": chosen} if chosen else {})}
+        ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        assert ran.stdout.splitlines()[-1] == str((True, True, chosen, []))
 
 
 def test_a_grammar_that_runs_code_is_refused_before_it_runs(game: Game) -> None:

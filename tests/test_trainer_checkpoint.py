@@ -50,6 +50,15 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
     assert found.state["update"] == 30
 
 
+def test_what_is_there_already_is_not_written_again_and_what_is_harmed_is(tmp_path: Path) -> None:
+    path = save(tmp_path, 1, keep=1)
+    before = path.stat().st_ino
+    assert save(tmp_path, 1, keep=1).stat().st_ino == before
+    (path / "MANIFEST.json").write_text("{}")
+    save(tmp_path, 1, keep=1)
+    assert checkpoint.load(path).state["update"] == 1
+
+
 @pytest.mark.parametrize("file", ["weights.safetensors", "optim.safetensors", "state.json", "MANIFEST.json"])
 @pytest.mark.parametrize("harm", ["cut", "flip", "remove", "empty"])
 def test_a_harmed_checkpoint_is_passed_over_with_a_warning(tmp_path: Path, file: str, harm: str) -> None:

@@ -99,6 +99,6 @@ def test_every_field_has_a_line_of_documentation() -> None:
 def test_config_and_reading_results_need_no_torch() -> None:
     code = (
         "import sys; import triage_gym.trainers, triage_gym.trainers.config, triage_gym.trainers.comparison, "
-        "triage_gym.trainers.progress, triage_gym.trainers.run_dir; sys.exit('torch' in sys.modules)"
+        "triage_gym.trainers.progress, triage_gym.trainers.run_dir, triage_gym.trainers.experiment; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,7 +14,7 @@ torch.set_num_threads(1)
 
 from trainer_runs import contents, evaluations, small
 
-from triage_gym.errors import CheckpointError, InputError
+from triage_gym.errors import CheckpointError, InputError, TrainingError
 from triage_gym.trainers import evaluate, pretrain, train
 from triage_gym.trainers.evaluation import Evaluation, Evaluator, load_policy
 from triage_gym.trainers.policies import make_policy
@@ -164,3 +164,8 @@ def test_learning_is_quick_on_a_small_budget(tmp_path: Path) -> None:
 def test_policies_of_equal_configs_are_equal() -> None:
     a, b = (make_policy(small().resolved()).net.state_dict() for _ in range(2))
     assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_cloning_that_diverges_is_a_training_error_that_names_the_step_size(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="lower `lr`"):
+        pretrain(small(lr=1e30), tmp_path / "start")

@@ -22,7 +22,6 @@ from triage_gym.errors import TriageGymError
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.loop import train
 from triage_gym.trainers.pretraining import pretrain
-from triage_gym.trainers.progress import Update
 
 
 def run_job(job: Mapping[str, Any], tell: TextIO) -> None:
@@ -43,11 +42,6 @@ def run_job(job: Mapping[str, Any], tell: TextIO) -> None:
 
 def _teller(tell: TextIO) -> Any:
     return lambda update: _send(tell, {"kind": "update", **dataclasses.asdict(update)})
-
-
-def update_of(message: Mapping[str, Any]) -> Update:
-    """The update that a message tells of."""
-    return Update(**{f.name: message[f.name] for f in dataclasses.fields(Update)})
 
 
 def _send(tell: TextIO, message: Mapping[str, Any]) -> None:

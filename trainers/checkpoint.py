@@ -11,7 +11,8 @@
         MANIFEST.json          size and SHA-256 of each of these; written last
 
 Saving writes into ``.tmp-step_…``, flushes each file and the folder to disk, writes the manifest, renames, then repoints
-``latest.json``; so a crash at any moment leaves the checkpoint before. Older ones go only after the new one is in place.
+``latest.json``; so a crash at any moment leaves the checkpoint before. What is there already is not written again; only a checkpoint of
+the same number with other content (a resume with other settings) is replaced, and is missing for that moment. Older ones go only after the new one is in place.
 Loading takes the newest whose manifest verifies, and warns for each that does not. No pickle is ever read: ``.pt`` files
 are refused.
 """
@@ -75,16 +76,18 @@ def save(
     tmp = folder / f".tmp-{target.name}"
     for stale in sorted(folder.glob(".tmp-step_*")):
         shutil.rmtree(stale)
-    tmp.mkdir()
     contents = {
         "weights.safetensors": save_tensors({k: v.detach().cpu().contiguous() for k, v in weights.items()}),
         "optim.safetensors": save_tensors({k: v.detach().cpu().contiguous() for k, v in optim.items()}),
         "state.json": _json({"schema": SCHEMA, **state}),
     }
+    manifest = {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in contents.items()}
+    contents["MANIFEST.json"] = _json({"schema": SCHEMA, "files": manifest})
+    if all((target / name).is_file() and (target / name).read_bytes() == data for name, data in contents.items()):
+        return target
+    tmp.mkdir()
     for name, data in contents.items():
         _write(tmp / name, data)
-    manifest = {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in contents.items()}
-    _write(tmp / "MANIFEST.json", _json({"schema": SCHEMA, "files": manifest}))
     _sync_folder(tmp)
     if target.exists():
         shutil.rmtree(target)

@@ -107,7 +107,7 @@ class TrainConfig:
     checkpoint_every: int = 20
     """Updates between checkpoints. Smaller: less is lost when the machine goes down."""
     keep: int = 2
-    """Checkpoints kept; older ones are removed after a newer one verifies."""
+    """Checkpoints kept; older ones are removed once a newer one is in place."""
     trace_every: int = 10
     """Updates between those whose first group is written to ``traces.jsonl``; 0 writes none."""
     tensorboard: bool = False

@@ -2,7 +2,7 @@
 
 All arms of a seed share one start policy, task order and evaluation tasks. An arm that fails is reported and leaves the
 others alone; a comparison that was interrupted goes on where its arms stopped when it is called again. Workers are
-processes of their own, each with one torch thread, so a plug-in must be importable there: name it by its
+processes of their own, each with the config's torch threads, so a plug-in must be importable there: name it by its
 ``module:attr`` path.
 """
 
@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from triage_gym.errors import InputError
-from triage_gym.trainers.arm_worker import update_of
 from triage_gym.trainers.comparison import arm_config, arm_name, is_finished, summarise
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.probing import probe
-from triage_gym.trainers.progress import Progress
+from triage_gym.trainers.progress import Progress, update_of
 from triage_gym.trainers.run_dir import write_json
 from triage_gym.trainers.signals import Interrupted, Signals
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from triage_gym.envs.alfworld.searching import Demonstration, demonstrate
+from triage_gym.errors import TrainingError
 from triage_gym.trainers import checkpoint
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policies import make_policy
@@ -39,6 +39,7 @@ def pretrain(config: TrainConfig, run_dir: str | os.PathLike[str]) -> Path:
 
     Raises:
         InputError: When the expert does not win often enough to give ``demos`` successes.
+        TrainingError: When cloning diverges.
     """
     config = config.resolved()
     torch.set_num_threads(config.threads)
@@ -79,7 +80,7 @@ def demonstrated(policy: Policy, demonstrations: Sequence[Demonstration]) -> Ste
 
 
 def clone(policy: Policy, steps: Steps, config: TrainConfig) -> list[float]:
-    """Fit ``policy`` to the decisions; the mean loss of each pass."""
+    """Fit ``policy`` to the decisions; the mean loss of each pass, or TrainingError when one is not finite."""
     rng = stream(config.seed, "cloning")
     optimizer = torch.optim.Adam(policy.net.parameters(), lr=config.lr, fused=True)
     losses = []
@@ -95,7 +96,7 @@ def clone(policy: Policy, steps: Steps, config: TrainConfig) -> list[float]:
             optimizer.step()
             total += float(found.detach()) * len(rows)
         losses.append(total / len(steps))
+        if not math.isfinite(losses[-1]):
+            raise TrainingError(f"Expected finite losses while cloning, got {losses}; lower `lr`")
     policy.weights_changed()
-    if not np.isfinite(losses).all():
-        raise FloatingPointError(f"Expected finite losses while cloning, got {losses}; lower `lr`")
     return losses

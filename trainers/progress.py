@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,3 +62,8 @@ class Clock:
         """Wall seconds until the last turn, at the pace so far."""
         done = max(1, turns - self._start_turns)
         return max(0.0, self.wall() * (self._total - turns) / done)
+
+
+def update_of(message: Mapping[str, Any]) -> Update:
+    """The update that a message tells of."""
+    return Update(**{f.name: message[f.name] for f in dataclasses.fields(Update)})
