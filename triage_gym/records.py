@@ -216,16 +216,18 @@ RESTORE_STRATEGIES: Final[tuple[RestoreStrategy, ...]] = ("none", "native", "cop
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A point of an episode that can be gone back to.
+    """A point of an episode that any process can go back to (:func:`triage_gym.restore.restore`).
 
-    ``payload`` is opaque to everyone but the strategy that made it. The portable form is always
-    (task id, seed, commands); a native state is a cache of it.
+    Its ``payload`` is the portable point as a JSON object: task id, seed and commands, with the options of the reset and
+    the state of the generator before it.
     """
 
     fingerprint: str
     """Hash of the observation (and of the state, where the env offers one) at the point."""
     strategy: RestoreStrategy
+    """How the payload leads there: by ``replay`` of its commands."""
     payload: Any = None
+    """The portable point."""
 
 
 @dataclass(frozen=True, slots=True)
