@@ -211,7 +211,6 @@ class Reflection:
 
 
 RestoreStrategy = Literal["none", "native", "copy", "replay", "restart"]
-RESTORE_STRATEGIES: Final[tuple[RestoreStrategy, ...]] = ("none", "native", "copy", "replay", "restart")
 
 
 @dataclass(frozen=True, slots=True)

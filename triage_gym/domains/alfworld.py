@@ -55,8 +55,6 @@ OBJECT_TYPES: Final = (
 )  # fmt: skip
 """Every type that can be picked up, sorted."""
 LAMP_TYPES: Final = ("desklamp", "floorlamp")
-OPENABLE_TYPES: Final = ("cabinet", "drawer", "fridge", "microwave", "safe")
-"""Types whose members can be closed (some cabinets and drawers of the real floor plans cannot)."""
 TREATMENT_PLACE: Final[dict[Treatment, str]] = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 """Receptacle type that each treatment needs; the agent must be there with the object in hand, the door may be shut."""
 NOTHING_HAPPENS: Final = "Nothing happens."
