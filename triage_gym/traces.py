@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from triage_gym import strict_json
 from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord
 
@@ -240,13 +241,9 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _decode(line: bytes, where: str) -> Trace:
     try:
-        return Trace.from_json(json.loads(line, parse_constant=_refuse))
+        return Trace.from_json(strict_json.loads(line))
     except (ValueError, RecursionError) as error:  # InputError is a ValueError
         raise InputError(f"Expected {where} to be a trace, got: {error}") from error
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")
 
 
 def _torn_bytes(path: Path) -> bool:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from triage_gym import strict_json
 from triage_gym.errors import InputError
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")
 
 
 def parse(text: str, where: str) -> Any:
@@ -21,7 +17,7 @@ def parse(text: str, where: str) -> Any:
         InputError: For anything else.
     """
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return strict_json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"Expected {where} to be JSON, got: {error}") from error
 
