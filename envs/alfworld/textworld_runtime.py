@@ -34,17 +34,17 @@ _translations: OrderedDict[str, Translation] = OrderedDict()
 
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
-    """Puts back ``sys.argv``, ``sys.stdout`` and ``ALFWORLD_DATA``, whatever the packages do to them.
+    """Puts back ``sys.argv`` and ``ALFWORLD_DATA``, whatever the packages do to them.
 
     While nothing else has chosen one, alfworld gets a private data folder, removed when the process ends.
     """
-    argv, stdout, data = list(sys.argv), sys.stdout, os.environ.get("ALFWORLD_DATA")
+    argv, data = list(sys.argv), os.environ.get("ALFWORLD_DATA")
     if data is None and "alfworld" not in sys.modules:
         os.environ["ALFWORLD_DATA"] = _private_folder()
     try:
         yield
     finally:
-        sys.argv, sys.stdout = argv, stdout
+        sys.argv = argv
         if data is None:
             os.environ.pop("ALFWORLD_DATA", None)
         else:
