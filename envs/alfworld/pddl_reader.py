@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from triage_gym.errors import InputError
@@ -140,7 +139,6 @@ def _action(part: list[Any]) -> tuple[str, Action]:
     return name, Action(*parts)
 
 
-@lru_cache(maxsize=16)
 def parse_domain(text: str) -> Domain:
     """A PDDL domain; raises InputError when ``text`` is none."""
     what = "the PDDL domain"

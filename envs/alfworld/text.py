@@ -212,7 +212,6 @@ def _literal(text: str, start: int, stop: int, where: str) -> str:
     return literal
 
 
-@lru_cache(maxsize=64)
 def _read(text: str) -> _Grammar:
     """Actions (lower-case name to command and answer) and rules of a grammar file."""
     if len(text) > MAX_CHARACTERS:
