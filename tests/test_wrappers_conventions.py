@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import unittest
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -79,9 +80,73 @@ class TestStatelessCorridor(EnvContract):
         return StatelessCorridor()
 
 
+class NamelessCorridor(Corridor):
+    """Its tasks have neither ids nor types, and one text tells its outcome."""
+
+    metadata = {**Corridor.metadata, "outcome_text": "You are out!"}  # noqa: RUF012
+    names: tuple[str, ...] = ()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, {k: v for k, v in info.items() if k not in ("task_id", "task_type") or k in self.names}
+
+
+class TestNamelessCorridor(EnvContract):
+    def make_env(self) -> gym.Env[Any, Any]:
+        return NamelessCorridor()
+
+    def test_a_task_can_be_chosen_by_its_id(self) -> None:
+        with pytest.raises(unittest.SkipTest, match="task_id"):
+            super().test_a_task_can_be_chosen_by_its_id()
+
+
+class TestCorridorWithIdsOnly(EnvContract):
+    def make_env(self) -> gym.Env[Any, Any]:
+        env = NamelessCorridor()
+        env.names = ("task_id",)
+        return env
+
+
+class TasklessCorridor(Corridor):
+    """States no instruction, and declares a list of what tells the outcome."""
+
+    metadata = {**Corridor.metadata, "outcome_text": ["You are out!"]}  # noqa: RUF012
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        observation, info = super().reset(seed=seed, options=options)
+        del info["task"]
+        return observation, info
+
+
+class NumberedCorridor(Corridor):
+    """The id of a task is no text, and an empty text tells the outcome."""
+
+    metadata = {**Corridor.metadata, "outcome_text": ""}  # noqa: RUF012
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, {**info, "task_id": self.exit}
+
+
+class MoodyCorridor(Corridor):
+    """Names a task now and then, and goes where it likes when one is chosen."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        observation, info = super().reset(seed=seed)
+        if seed == 1:
+            del info["task_type"]
+        return observation, info
+
+
 @pytest.mark.parametrize(
     ("env", "promise"),
     [
+        (TasklessCorridor, "test_infos_say_what_they_must"),
+        (TasklessCorridor, "test_metadata_names_the_domain_and_what_tells_the_outcome"),
+        (NumberedCorridor, "test_infos_say_what_they_must"),
+        (NumberedCorridor, "test_metadata_names_the_domain_and_what_tells_the_outcome"),
+        (MoodyCorridor, "test_infos_say_what_they_must"),
+        (MoodyCorridor, "test_a_task_can_be_chosen_by_its_id"),
         (UnseededCorridor, "test_same_seed_same_episode"),
         (UnseededCorridor, "test_resets_without_a_seed_follow_from_the_seed"),
         (HiddenRNGCorridor, "test_same_seed_same_episode"),
