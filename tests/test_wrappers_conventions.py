@@ -53,7 +53,9 @@ STACKS: dict[str, Make] = {
     "PivotRetryWrapper": lambda: PivotRetryWrapper(corridor(), "role", auto=True),
     "PivotRetryWrapper, copy": lambda: PivotRetryWrapper(corridor(), {"name": "random", "seed": 3}, 2, restore="copy"),
     "SegmentCreditWrapper": lambda: SegmentCreditWrapper(corridor(), "grpo+whiten", group_size=1000),
-    "SegmentCreditWrapper, reward": lambda: SegmentCreditWrapper(RoleJudgeWrapper(corridor()), as_reward=True, lam=0.4),
+    "SegmentCreditWrapper, reward": lambda: SegmentCreditWrapper(
+        RoleJudgeWrapper(corridor()), {"name": "triage", "lam": 0.4}, as_reward=True
+    ),
     "AdmissibleActionWrapper": lambda: AdmissibleActionWrapper(corridor(), 4),
     "HistoryWrapper": lambda: HistoryWrapper(corridor(), 3, 300),
     "whole": lambda: AdmissibleActionWrapper(HistoryWrapper(three()), 4),

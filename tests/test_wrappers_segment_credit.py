@@ -16,6 +16,7 @@ from gymnasium.wrappers import TimeLimit
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.credit.rules import GRPO, Triage
 from triage_gym.errors import GroupError, InputError
+from triage_gym.protocols import Advantages
 from triage_gym.records import EpisodeRecord, Group, RoleLabel
 from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
 
@@ -80,7 +81,7 @@ def test_the_group_s_last_member_brings_the_advantages_of_all() -> None:
 
 def test_the_worked_example_of_the_paper() -> None:
     """R = [1, 1, 0, 0] gives A = ±1; the first rollout begins E, D, R, N: corrections .1, .2, -.1, -.02 at λ = .2."""
-    env = make(group_size=4, credit={"name": "triage", "whiten": False}, lam=0.2)
+    env = make(group_size=4, credit={"name": "triage", "whiten": False, "lam": 0.2})
     options = {"task_id": "corridor-2", "group_id": "g"}
     play(env, ["look", "go right", "go left", "wait", "go right", "go right"], seed=1, options=options)
     play(env, ["go right", "go right"], seed=1, options=options)
@@ -267,7 +268,7 @@ def test_an_unfinished_attempt_leaves_no_record_and_incomplete_groups_are_popped
 
 
 def test_as_reward_adds_the_worth_of_what_became_final() -> None:
-    env = make(as_reward=True, lam=0.4)
+    env = make(as_reward=True, credit={"name": "triage", "lam": 0.4})
     env.reset(seed=1, options={"task_id": "corridor-9"})
     actions = ["look", "go right", "go left", "wait", "go right", "go right", "go left", "go left", "go left"]
     rewards = [env.step(a)[1] for a in actions]
@@ -284,15 +285,34 @@ def test_as_reward_adds_the_worth_of_what_became_final() -> None:
     make(credit="roles-only", as_reward=True)
 
 
+class ReadsRoles:
+    """A rule of a user's own that needs roles and says so."""
+
+    needs_labels = True
+
+    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
+        return [np.array([role == "D" for role in record.roles], dtype=np.float64) for record in records]
+
+
+def test_a_rule_of_ones_own_may_ask_for_labels() -> None:
+    def bare(records: Sequence[EpisodeRecord]) -> Advantages:
+        return ReadsRoles()(records)
+
+    with pytest.raises(InputError, match="RoleJudgeWrapper first"):
+        make(judge=None, credit=ReadsRoles()).reset(seed=1)
+    info = play(make(judge=None, credit=bare, group_size=1), FALLS, seed=1)
+    assert info["group_advantages"][0].tolist() == [0, 0, 0, 0], "a rule that says nothing is taken at its word"
+    info = play(make(credit=ReadsRoles(), group_size=1), FALLS, seed=1)
+    assert info["group_advantages"][0].tolist() == [1, 0, 0, 0]
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="did you mean"):
         make(credit="triag")
     with pytest.raises(InputError, match="group_size"):
         make(group_size=0)
-    with pytest.raises(InputError, match="rule by name"):
-        make(credit=Triage(), lam=0.1)
     with pytest.raises(InputError, match="lam"):
-        make(credit="grpo", lam=0.1)
+        make(credit={"name": "grpo", "lam": 0.1})
     with pytest.raises(gym.error.ResetNeeded):
         make().step("look")
 

@@ -18,7 +18,6 @@ import numpy as np
 from gymnasium import logger
 from gymnasium.utils import RecordConstructorArgs
 
-from triage_gym import registry
 from triage_gym.credit.controls import ShuffledTriage
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.credit.rules import RoleOptions, Scalar, worth_of
@@ -54,12 +53,12 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     Args:
         env: The environment, with judge, retry and time limit inside.
         credit: A registered rule such as ``"grpo"``, ``"grpo+whiten"`` or ``"triage"``, a ``"module:attr"`` path to a
-            class or to a function of records, a config dict, or a :class:`~triage_gym.protocols.CreditRule` (shared, never copied; the spec then has no JSON
-            form).
+            class or to a function of records, a config dict such as ``{"name": "triage", "lam": 0.4}``, or a
+            :class:`~triage_gym.protocols.CreditRule` (shared, never copied; the spec then has no JSON form). A rule of
+            your own that reads roles says so by an attribute ``needs_labels = True``.
         group_size: Members of a group; None leaves grouping to the caller.
         as_reward: Add the weighted worth λc of the labels that became final at a step to its reward, for libraries that
             compute their own advantages. The record keeps the environment's own rewards.
-        lam: Weight λ of the role term, instead of the rule's own.
 
     Raises:
         InputError: For a bad rule or ``group_size``, or ``as_reward`` with a rule that gives single roles no worth.
@@ -71,18 +70,13 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         credit: str | dict[str, Any] | CreditRule = "triage",
         group_size: int | None = None,
         as_reward: bool = False,
-        lam: float | None = None,
     ) -> None:
-        given = Plugin("credit", credit, callable, "a function of records")
-        RecordConstructorArgs.__init__(self, credit=given.recorded, group_size=group_size, as_reward=as_reward, lam=lam)
+        self._rule = Plugin("credit", credit, callable, "a function of records")
+        RecordConstructorArgs.__init__(self, credit=self._rule.recorded, group_size=group_size, as_reward=as_reward)
         gym.Wrapper.__init__(self, env)
-        if lam is not None:
-            if not isinstance(given.recorded, str | dict):
-                raise InputError("Expected `lam` with a rule by name or config, got a rule object; set it there")
-            given = Plugin("credit", {**registry.config("credit", given.recorded), "lam": lam}, callable, "")
-        self._rule = given
-        self._needs_labels = _needs_labels(given.get())
-        self._worth = _worth(given.get()) if as_reward else None
+        rule = self._rule.get()
+        self._needs_labels = _needs_labels(rule)
+        self._worth = _worth(rule) if as_reward else None
         self._ledger = None if group_size is None else GroupLedger(group_size)
         if not (has_time_limit(env) or any(isinstance(layer, RoleJudgeWrapper) for layer in layers(env))):
             logger.warn(
