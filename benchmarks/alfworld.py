@@ -28,7 +28,7 @@ from triage_gym.envs.alfworld.engine import FastEngine
 from triage_gym.envs.alfworld.games import TASK_TYPES, Game
 from triage_gym.envs.alfworld.generator import generate
 from triage_gym.envs.alfworld.lockstep import Player, pick
-from triage_gym.envs.alfworld.textworld_backend import TextWorldEngine, stock_engine
+from triage_gym.envs.alfworld.textworld_backend import StockEngine, TextWorldEngine
 
 # Python puts the folder of a script first on its path, where this file hides the package of the same name.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
@@ -92,7 +92,7 @@ def against_stock() -> tuple[float, float]:
     stock, fast = [], []
     for number, game in enumerate(households(STOCK_GAMES, 5000)):
         chosen = commands(game, STOCK_STEPS, number)
-        stock.append(speed(stock_engine, [(game, chosen)]))
+        stock.append(speed(StockEngine, [(game, chosen)]))
         # One play of the fast engine is too short for the clock: many, each of a household it has not met.
         fresh = [(unseen(game, i), chosen) for i in range(40)]
         fast.append(speed(FastEngine, fresh))
@@ -134,7 +134,10 @@ def restart() -> tuple[float, float]:
 
 def memory() -> float:
     """MB that one environment's game and engine hold after a play, each in a household of its own."""
-    texts = [(json.dumps(unseen(g, 2).to_dict()), commands(g, STEPS, i)) for i, g in enumerate(households(64, 9000))]
+    texts = [
+        (json.dumps(unseen(g, 2).to_dict()), commands(g, STEPS, i))
+        for i, g in enumerate(households(MEMORY_GAMES, 9000))
+    ]
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]

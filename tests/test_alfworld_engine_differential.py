@@ -17,7 +17,7 @@ from triage_gym.envs.alfworld import games, generator, textworld_backend, textwo
 from triage_gym.envs.alfworld.engine import FastEngine
 from triage_gym.envs.alfworld.games import SPLITS, TASK_TYPES, Game
 from triage_gym.envs.alfworld.lockstep import compare
-from triage_gym.envs.alfworld.textworld_backend import TextWorldEngine, stock_engine
+from triage_gym.envs.alfworld.textworld_backend import StockEngine, TextWorldEngine
 from triage_gym.errors import UnsupportedGame
 
 pytestmark = pytest.mark.textworld
@@ -219,17 +219,17 @@ def test_goals_that_can_never_hold_are_refused_by_both_engines() -> None:
 @pytest.mark.parametrize("number", [1, 10, 17])
 def test_the_real_engine_without_waste_is_the_real_engine(number: int) -> None:
     game = generated(number)
-    assert compare(TextWorldEngine(game), stock_engine(game), random.Random(number), 12) is None
+    assert compare(TextWorldEngine(game), StockEngine(game), random.Random(number), 12) is None
 
 
 def test_what_python_3_13_needs_changes_no_text_of_the_real_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     game = generated(3)
-    plain = stock_engine(game)
+    plain = StockEngine(game)
     texts = [plain.reset(), *(plain.step(command) for command in game.walkthrough)]
     symbol = textworld_runtime.load("textworld.envs.pddl.textgen").EvalSymbol
     monkeypatch.setattr(symbol, "derive", symbol.derive)  # puts textworld's own back
     textworld_backend._mend_evaluation()
-    mended = stock_engine(game)
+    mended = StockEngine(game)
     assert [mended.reset(), *(mended.step(command) for command in game.walkthrough)] == texts
 
 
@@ -237,4 +237,4 @@ def test_what_python_3_13_needs_changes_no_text_of_the_real_engine(monkeypatch: 
 @pytest.mark.skipif(not real_files(), reason="no real games beside the checkout")
 def test_the_real_engine_without_waste_is_the_real_engine_on_a_real_game() -> None:
     game = games.load(real_files()[0])
-    assert compare(TextWorldEngine(game), stock_engine(game), random.Random(0), 12, game.walkthrough) is None
+    assert compare(TextWorldEngine(game), StockEngine(game), random.Random(0), 12, game.walkthrough) is None

@@ -126,8 +126,6 @@ class Evaluator:
     def __init__(self, config: TrainConfig, judge: Judge | None) -> None:
         self._config, self._judge = config, judge
         self._tasks = Tasks(config, config.eval_split, config.eval_tasks, EVAL_SEED)
-        if not len(self._tasks):
-            raise InputError(f"Expected tasks to evaluate on, got none in the split {config.eval_split!r}")
         members = min(_SIDE_BY_SIDE, len(self._tasks))
         self._vector = TextVectorEnv(stack(config, config.eval_split, None), members)
 

@@ -27,7 +27,7 @@ from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.probing import probe
 from triage_gym.trainers.progress import Progress, update_of
 from triage_gym.trainers.run_dir import write_json
-from triage_gym.trainers.signals import Interrupted, Signals
+from triage_gym.trainers.signals import Signals
 
 DEFAULT_CREDITS: Final = ("grpo", "grpo+whiten", "scalar", "triage", "triage-shuffled", "roles-only")
 DEFAULT_BASELINE: Final = "grpo+whiten"
@@ -46,6 +46,8 @@ class Job:
     name: str
     """Name of the directory it writes."""
     message: dict[str, Any]
+    start: str = ""
+    """Name of the job that must have been done before; empty for none."""
 
 
 def compare(
@@ -95,8 +97,8 @@ def compare(
     with Signals(on_signal) as signals:
         errors = _run_all(starts, workers, None, signals)
         arms = [_arm_job(path, name, arm) for name, arm in open_arms.items()]
-        startless = {job.name for job in arms if job.message["start_name"] in errors}
-        errors |= {job.name: errors[job.message["start_name"]] for job in arms if job.name in startless}
+        startless = {job.name for job in arms if job.start in errors}
+        errors |= {job.name: errors[job.start] for job in arms if job.name in startless}
         if signals.caught is None:
             errors |= _run_all([job for job in arms if job.name not in startless], workers, progress, signals)
         found = summarise(path, config, credits, seeds, baseline, errors)
@@ -114,7 +116,7 @@ def _start_job(path: Path, config: TrainConfig, seed: int) -> Job:
 def _arm_job(path: Path, name: str, arm: TrainConfig) -> Job:
     start = f"starts/s{arm.seed}"
     message = {"job": "arm", "config": arm.to_json(), "dir": str(path / name), "start": str(path / start)}
-    return Job(name, {**message, "start_name": start})
+    return Job(name, message, start)
 
 
 def _run_all(jobs: Sequence[Job], workers: int, progress: Progress | None, signals: Signals) -> dict[str, str]:
@@ -233,6 +235,3 @@ def _spawn() -> subprocess.Popen[str]:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         start_new_session=True,
     )
-
-
-__all__ = ["DEFAULT_BASELINE", "DEFAULT_CREDITS", "Interrupted", "compare"]

@@ -27,7 +27,6 @@ class Memory:
         """What each place that was seen holds now; a place that is missing was never seen."""
         self.closed: set[str] = set()
         """Places that were last seen closed."""
-        self.place: str = ""
         self.holding: str = ""
         self.treated: dict[str, set[str]] = {}
         """Object to the treatments that still hold for it."""
@@ -40,8 +39,6 @@ class Memory:
         if seen.kind in ("", "nothing"):
             return
         did = parse_command(command)
-        if seen.kind == "arrive":
-            self.place = did.receptacle
         if seen.kind in ("arrive", "open", "receptacle"):
             self._look_at(seen.place or did.receptacle, seen.closed, seen.listed)
         elif seen.kind == "close":

@@ -8,7 +8,7 @@ episodes of it under noise. Full knowledge is in :mod:`~triage_gym.envs.alfworld
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -222,7 +222,6 @@ def demonstrate(
     count: int = 30,
     noise: float = 0.4,
     max_attempts: int | None = None,
-    exclude: Sequence[str] = ("help",),
 ) -> list[Demonstration]:
     """Collect successful episodes; failed ones are thrown away.
 
@@ -230,9 +229,8 @@ def demonstrate(
         env: An ALFWorld environment with a time limit on it.
         rng: Draws the seed of each episode and the noise.
         count: How many successes to return.
-        noise: Chance, in [0, 1), that a turn's command is drawn evenly from the admissible ones.
+        noise: Chance, in [0, 1), that a turn's command is drawn evenly from the admissible ones but ``help``.
         max_attempts: Episodes to try before giving up; ``20 * count + 20`` when None.
-        exclude: Commands that noise never draws.
 
     Raises:
         InputError: If ``noise`` or ``count`` is out of range, or ``max_attempts`` episodes did not hold ``count``
@@ -244,7 +242,8 @@ def demonstrate(
         raise InputError(f"Expected count to be at least 1, got {count!r}")
     limit = 20 * count + 20 if max_attempts is None else max_attempts
     found: list[Demonstration] = []
-    for demonstration in _episodes(env, rng, noise, frozenset(exclude), limit):
+    for _ in range(limit):
+        demonstration = _episode(env, rng, noise)
         if demonstration is not None:
             found.append(demonstration)
         if len(found) == count:
@@ -255,16 +254,7 @@ def demonstrate(
     )
 
 
-def _episodes(
-    env: gymnasium.Env[str, str], rng: np.random.Generator, noise: float, exclude: frozenset[str], limit: int
-) -> Iterator[Demonstration | None]:
-    for _ in range(limit):
-        yield _episode(env, rng, noise, exclude)
-
-
-def _episode(
-    env: gymnasium.Env[str, str], rng: np.random.Generator, noise: float, exclude: frozenset[str]
-) -> Demonstration | None:
+def _episode(env: gymnasium.Env[str, str], rng: np.random.Generator, noise: float) -> Demonstration | None:
     """One episode; None when it failed."""
     observation, start = env.reset(seed=int(rng.integers(2**31)))
     info: dict[str, Any] = start
@@ -273,7 +263,7 @@ def _episode(
     terminated = truncated = False
     while not (terminated or truncated):
         admissible: tuple[str, ...] = tuple(info["admissible_commands"])
-        choices = [c for c in admissible if c not in exclude]
+        choices = [c for c in admissible if c != "help"]
         by_expert = rng.random() >= noise
         command = expert.act(admissible) if by_expert else choices[int(rng.integers(len(choices)))]
         answer, _, terminated, truncated, info = env.step(command)

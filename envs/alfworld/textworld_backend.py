@@ -218,6 +218,9 @@ class StockEngine:
 
     It has no states, and no commands before the first :meth:`reset`, which takes about a second. A stack that is no
     longer used is loaded with the next game, because every new one would leave 34 MB behind.
+
+    Raises:
+        MissingDependency: From the constructor, when alfworld's packages are not installed.
     """
 
     _free: Final[list[Any]] = []
@@ -249,11 +252,6 @@ class StockEngine:
     def won(self) -> bool:
         """Whether the goal holds now."""
         return bool(self._state["won"])
-
-
-def stock_engine(game: Game) -> StockEngine:
-    """``game`` in alfworld's own stack; raises MissingDependency when that is not installed."""
-    return StockEngine(game)
 
 
 def _stock_environment() -> Any:

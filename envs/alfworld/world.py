@@ -90,8 +90,6 @@ class World:
     """Objects that slice."""
     goal: Goal
     start: Start
-    task: str
-    """The instruction in words."""
     words: Wording
 
 
@@ -172,7 +170,6 @@ class _Builder:
             knives=sum(1 << i for i, types in enumerate(self.object_types) if types & self.rules.knives),
             goal=self._goal(start),
             start=start,
-            task=self.game.task,
             words=Wording(self.phrases, named[0], named[1], located, location_of, self._inside()),
         )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -95,7 +95,6 @@ class RawSteps:
     """``(n,)`` float32."""
 
 
-@runtime_checkable
 class Policy(Protocol):
     """A policy that the built-in trainer can train."""
 

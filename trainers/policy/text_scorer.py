@@ -7,6 +7,7 @@ choices depend on nothing but its own text (and its random number). Which number
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -205,8 +206,6 @@ def _index(commands: list[str], command: str) -> int:
 
 def parameters_digest(net: torch.nn.Module) -> str:
     """SHA-256 of all weights, in hex."""
-    import hashlib
-
     digest = hashlib.sha256()
     state: dict[str, Any] = net.state_dict()
     for name in sorted(state):
