@@ -11,9 +11,11 @@
         MANIFEST.json          size and SHA-256 of each of these; written last
 
 Saving writes into ``.tmp-step_…``, flushes each file and the folder to disk, writes the manifest, renames, then repoints
-``latest.json``; so a crash at any moment leaves the checkpoint before. What is there already is not written again; only a checkpoint of
-the same number with other content (a resume with other settings) is replaced, and is missing for that moment. Older ones go only after the new one is in place.
-Loading takes the newest whose manifest verifies, and warns for each that does not. No pickle is ever read: ``.pt`` files
+``latest.json``; so a crash at any moment leaves the checkpoint before. What is there already is not written again; only a
+checkpoint of the same number with other content (a resume with other settings) is replaced, and is missing for that
+moment. Older ones go only after the new one is in place.
+Loading takes the newest whose manifest verifies, and warns for each that does not; ``latest.json``, and the hash
+``config_digest`` in ``state.json``, are for readers outside and are not read here. No pickle is ever read: ``.pt`` files
 are refused.
 """
 

@@ -8,7 +8,7 @@
     traces.jsonl       episode records to read, with ``update`` and ``advantages`` (triage_gym.traces)
     eval.json          every evaluation, with the result of each task
     pretrain.json      what the start policy was cloned from (absent when the start was handed in)
-    checkpoints/       step_00000020/…, latest.json (triage_gym.trainers.checkpoint)
+    checkpoints/       step_00000020/…, latest.json for readers outside (triage_gym.trainers.checkpoint)
     tensorboard/       scalars, when the config asks for them
     skipped/           minibatches that gave no finite gradient, when there were any
 
