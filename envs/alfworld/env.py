@@ -13,7 +13,7 @@ What it leaves to you: a policy. Commands that are not admissible are answered w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 import gymnasium
@@ -24,6 +24,7 @@ from gymnasium.utils import seeding
 from triage_gym.envs.alfworld.engine import FastEngine
 from triage_gym.envs.alfworld.expert import Expert
 from triage_gym.envs.alfworld.games import Game
+from triage_gym.envs.alfworld.lockstep import Player
 from triage_gym.envs.alfworld.pool import draw, make_pool
 from triage_gym.envs.alfworld.text import NOTHING_HAPPENS
 from triage_gym.errors import InputError, MissingDependency, StateError, UnsupportedGame
@@ -41,26 +42,13 @@ _STATE_KEYS: Final = frozenset(
 _STATE_TYPES: Final = {"task_id": str, "fingerprint": str, "backend": str, "commands": list, "text": str, "done": bool}
 
 
-class Engine(Protocol):
+class Engine(Player, Protocol):
     """What plays a game: :class:`FastEngine`, or the real one behind the same interface."""
 
     game: Game
 
-    @property
-    def won(self) -> bool:
-        """Whether the goal is reached."""
-        ...
-
-    def reset(self) -> str:
-        """The first observation."""
-        ...
-
-    def step(self, command: str) -> str:
-        """The answer to ``command``."""
-        ...
-
-    def admissible_commands(self) -> list[str]:
-        """What does something now, sorted."""
+    def close(self) -> None:
+        """Let go of what the engine holds."""
         ...
 
     def get_state(self) -> dict[str, Any]:
@@ -350,10 +338,9 @@ class ALFWorldEnv(gymnasium.Env[str, str]):
         return twin
 
     def _release(self) -> None:
-        close: Callable[[], None] | None = getattr(self._engine, "close", None)
-        self._engine = None
-        if close is not None:
-            close()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
 
     def __getstate__(self) -> dict[str, Any]:
         held = {name: value for name, value in vars(self).items() if name != "_engine"}
