@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from triage_gym.envs.alfworld.domain import FACTS
+from triage_gym.envs.alfworld.pddl_reader import typed_list
 from triage_gym.errors import UnsupportedGame
 
 MAX_INSTANCES: Final = 20_000
@@ -223,20 +224,12 @@ def _atom(expression: Sequence[str]) -> Atom:
 def _declare(items: Sequence[Any], query: _Query) -> None:
     if not all(isinstance(item, str) for item in items):
         raise UnsupportedGame(f"Expected variables and types under exists, got {str(items)[:80]}; {_OTHER_BACKEND}")
-    pending: list[str] = []
-    rest = iter(items)
-    for item in rest:
-        if item != "-":
-            pending.append(item)
-            continue
-        kind = next(rest, "")
-        for name in pending:
-            if name in query.variables:
-                raise UnsupportedGame(f"Expected each variable of the goal once, got {name} twice; {_OTHER_BACKEND}")
-            query.variables[name] = kind
-        pending = []
-    if pending:
-        raise UnsupportedGame(f"Expected typed variables in the goal, got {pending}; {_OTHER_BACKEND}")
+    for name, kind in typed_list(items, "the goal", untyped=""):
+        if name in query.variables:
+            raise UnsupportedGame(f"Expected each variable of the goal once, got {name} twice; {_OTHER_BACKEND}")
+        if not kind:
+            raise UnsupportedGame(f"Expected typed variables in the goal, got {name} untyped; {_OTHER_BACKEND}")
+        query.variables[name] = kind
 
 
 def _bind(atom: Atom, binding: Mapping[str, str]) -> Atom:

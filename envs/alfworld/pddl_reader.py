@@ -55,8 +55,8 @@ def parse(text: str, what: str = "PDDL text") -> list[Any]:
     return form
 
 
-def typed_list(items: Sequence[Any], what: str) -> Iterator[tuple[str, str]]:
-    """Pairs (name, type) of ``a b - t c - u``; what has no type is an ``object``."""
+def typed_list(items: Sequence[Any], what: str, untyped: str = "object") -> Iterator[tuple[str, str]]:
+    """Pairs (name, type) of ``a b - t c - u``; what has no type gets the type ``untyped``."""
     pending: list[str] = []
     rest = iter(items)
     for item in rest:
@@ -70,7 +70,7 @@ def typed_list(items: Sequence[Any], what: str) -> Iterator[tuple[str, str]]:
             raise InputError(f"Expected a type after '-' in {what}, got {str(kind)[:80]}")
         yield from ((name, kind) for name in pending)
         pending = []
-    yield from ((name, "object") for name in pending)
+    yield from ((name, untyped) for name in pending)
 
 
 @dataclass(frozen=True, slots=True)
