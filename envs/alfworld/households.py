@@ -202,7 +202,7 @@ class _Filling:
     def _choose(self, kind: str) -> Receptacle | None:
         asked = kind == self._task.object
         banned = self._task.receptacle if asked else ""
-        legal = [r for r in self._all if r != banned and _may_lie(kind, r)]
+        legal = [r for r in self._all if r != banned and layouts.may_lie(kind, r)]
         free = {r: spare for r in legal if (spare := [x for x in self._all[r] if self._room[x.id] > 0])}
         if not free and asked:  # the task comes before the space
             free = {r: self._all[r] for r in legal}
@@ -218,10 +218,6 @@ class _Filling:
             name = _name(kind, _jitter(near, 0.40, self._dice))
         self._names.add(name)
         return name
-
-
-def _may_lie(kind: str, receptacle: str) -> bool:
-    return kind in layouts.holds().get(receptacle, ()) or receptacle in layouts.FIXTURES.get(kind, ())
 
 
 def _stand(location: str, dice: Dice) -> tuple[float, float, float]:

@@ -73,6 +73,11 @@ def holds() -> Mapping[str, frozenset[str]]:
     return MappingProxyType({r: frozenset(objects) for r, objects in wheel.constants().VAL_RECEPTACLE_OBJECTS.items()})
 
 
+def may_lie(kind: str, receptacle: str) -> bool:
+    """Whether an object of type ``kind`` may start in a receptacle of type ``receptacle``, fixtures included."""
+    return kind in holds().get(receptacle, ()) or receptacle in FIXTURES.get(kind, ())
+
+
 @cache
 def actionable(action: str) -> frozenset[str]:
     """Object types that ``Heatable``, ``Coolable``, ``Cleanable``, ``Toggleable`` or ``Sliceable`` names."""

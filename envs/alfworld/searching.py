@@ -29,8 +29,7 @@ def _typical(kind: str, place: str) -> float:
     receptacle, known = place_names.get(place), kind_names.get(kind)
     if receptacle is None or known is None:
         return 0.01
-    fits = known in layouts.holds().get(receptacle, ()) or receptacle in layouts.FIXTURES.get(known, ())
-    return placements.rate(known, receptacle) if fits else 0.005
+    return placements.rate(known, receptacle) if layouts.may_lie(known, receptacle) else 0.005
 
 
 @cache
