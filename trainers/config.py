@@ -15,17 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, get_args
 
+from triage_gym.domains.alfworld import TASK_TYPES
 from triage_gym.errors import InputError
 
 ALFWORLD_NAMES: Final = ("alfworld", "triage/ALFWorld-v0", "triage_gym:triage/ALFWorld-v0")
 """The names under which :attr:`TrainConfig.env` finds the built-in ALFWorld."""
-FIVE_TYPES: Final = (
-    "pick_and_place_simple",
-    "look_at_obj_in_light",
-    "pick_clean_then_place_in_recep",
-    "pick_heat_then_place_in_recep",
-    "pick_cool_then_place_in_recep",
-)
+FIVE_TYPES: Final = tuple(t for t in TASK_TYPES if t != "pick_two_obj_and_place")
 """The default ALFWorld training set: every task type but ``pick_two_obj_and_place``."""
 PolicyName = Literal["auto", "alfworld", "generic"]
 

@@ -18,22 +18,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from triage_gym.domains import alfworld as domain_text
 from triage_gym.errors import InputError
 
-TASK_TYPES: Final = (
-    "pick_and_place_simple",
-    "look_at_obj_in_light",
-    "pick_clean_then_place_in_recep",
-    "pick_heat_then_place_in_recep",
-    "pick_cool_then_place_in_recep",
-    "pick_two_obj_and_place",
-)
-"""ALFWorld's six task types, in ALFWorld's order."""
+TASK_TYPES: Final = domain_text.TASK_TYPES
 SPLITS: Final = ("train", "valid_seen", "valid_unseen")
 GAME_FILE: Final = "game.tw-pddl"
 TRAJECTORY_FILE: Final = "traj_data.json"
 MAX_BYTES: Final = 16_000_000
-_TASK_LINE: Final = "Your task is to: "
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,7 @@ class Game:
     @cached_property
     def task(self) -> str:
         """The instruction in words, such as ``heat some cup and put it in fridge``."""
-        _, found, rest = self.grammar.partition(_TASK_LINE)
+        _, found, rest = self.grammar.partition(domain_text.TASK_MARK)
         return rest.partition('"')[0].strip().removesuffix(".") if found else ""
 
     def __getstate__(self) -> dict[str, Any]:

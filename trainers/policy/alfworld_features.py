@@ -19,6 +19,7 @@ from triage_gym.domains.alfworld import (
     LAMP_TYPES,
     OBJECT_TYPES,
     RECEPTACLE_TYPES,
+    TASK_TYPES,
     Command,
     Goal,
     Kind,
@@ -33,10 +34,6 @@ from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register
 
 _THINGS: Final = ("?", *sorted({*OBJECT_TYPES, *RECEPTACLE_TYPES, *LAMP_TYPES}))
 _PLACES: Final = ("?", *RECEPTACLE_TYPES)
-_TASK_TYPES: Final = (
-    "?", "pick_and_place_simple", "look_at_obj_in_light", "pick_clean_then_place_in_recep",
-    "pick_heat_then_place_in_recep", "pick_cool_then_place_in_recep", "pick_two_obj_and_place",
-)  # fmt: skip
 _FLAGS: Final = (
     "held is goal", "treated", "goal seen", "lamp seen", "at target", "placed one", "fifth 0", "fifth 1", "fifth 2",
     "fifth 3", "fifth 4",
@@ -55,7 +52,7 @@ def _number(words: Iterable[str], start: int) -> dict[str, int]:
 
 def _state_words() -> list[str]:
     return [
-        *(f"task:{t}" for t in _TASK_TYPES),
+        *(f"task:{t}" for t in ("?", *TASK_TYPES)),
         *(f"goal:{t}" for t in _THINGS),
         *(f"target:{t}" for t in _PLACES),
         *(f"kind:{k}" for k in get_args(Kind)),
@@ -235,7 +232,7 @@ class AlfworldMemory:
 def _words_of_goal(goal: Goal | None) -> tuple[int, ...]:
     if goal is None:
         return (_STATE["task:?"],)
-    task = goal.task_type if goal.task_type in _TASK_TYPES else "?"
+    task = goal.task_type if goal.task_type in TASK_TYPES else "?"
     words = [_STATE[f"task:{task}"], _STATE[f"goal:{_thing(goal.object)}"]]
     if goal.receptacle is not None:
         words.append(_STATE[f"target:{_place(goal.receptacle)}"])

@@ -38,6 +38,15 @@ Kind = Literal[
     "receptacle", "object", "facing", "inventory",
 ]  # fmt: skip
 
+TASK_TYPES: Final = (
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_two_obj_and_place",
+)
+"""ALFWorld's six task types, in ALFWorld's order."""
 RECEPTACLE_TYPES: Final = (
     "armchair", "bathtubbasin", "bed", "bowl", "box", "cabinet", "cart", "coffeemachine", "coffeetable", "countertop",
     "cup", "desk", "diningtable", "drawer", "dresser", "fridge", "garbagecan", "handtowelholder", "laundryhamper",
