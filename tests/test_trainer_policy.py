@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 from triage_gym.errors import InputError
 from triage_gym.trainers.policy import alfworld_features as features
 from triage_gym.trainers.policy.alfworld_features import AlfworldFeatures
-from triage_gym.trainers.policy.features import PATTERN_BITS, PATTERNS, Register
+from triage_gym.trainers.policy.features import LAST, PATTERN_BITS, PATTERNS, TRIED, TRIED_TWICE, Register
 from triage_gym.trainers.policy.hashed_features import HashedFeatures
 from triage_gym.trainers.policy.network import ScorerNet
 from triage_gym.trainers.policy.text_scorer import TextScorer
@@ -103,15 +103,15 @@ def test_candidate_features() -> None:
     both = features.IS_GOAL | features.IS_TARGET | features.IS_BOTH | features.NUMBER_ONE
     assert bits(made, memory, "take cup 3 from fridge 1") == both
     memory.observe("go to cabinet 3", "You arrive at cabinet 3. The cabinet 3 is closed.")
-    assert bits(made, memory, "go to cabinet 3") == features.TRIED | features.LAST
+    assert bits(made, memory, "go to cabinet 3") == TRIED | LAST
     memory.observe("open cabinet 3", "You open the cabinet 3. The cabinet 3 is open. In it, you see a cup 1.")
     there = features.GOAL_THERE | features.OPENED
-    assert bits(made, memory, "go to cabinet 3") == features.TRIED | there
+    assert bits(made, memory, "go to cabinet 3") == TRIED | there
     assert bits(made, memory, "close cabinet 3") == there
     memory.observe("go to cabinet 3", "Nothing happens.")
-    assert bits(made, memory, "go to cabinet 3") == features.TRIED | features.TRIED_TWICE | features.LAST | there
+    assert bits(made, memory, "go to cabinet 3") == TRIED | TRIED_TWICE | LAST | there
     memory.observe("take cup 1 from cabinet 3", "You pick up the cup 1 from the cabinet 3.")
-    assert bits(made, memory, "go to cabinet 3") == features.TRIED | features.TRIED_TWICE | features.OPENED
+    assert bits(made, memory, "go to cabinet 3") == TRIED | TRIED_TWICE | features.OPENED
 
 
 def test_the_lamp_counts_where_the_goal_names_one() -> None:

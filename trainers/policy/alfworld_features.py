@@ -30,7 +30,7 @@ from triage_gym.domains.alfworld import (
     parse_task,
     split_name,
 )
-from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register
+from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register, count_try
 
 _THINGS: Final = ("?", *sorted({*OBJECT_TYPES, *RECEPTACLE_TYPES, *LAMP_TYPES}))
 _PLACES: Final = ("?", *RECEPTACLE_TYPES)
@@ -39,11 +39,11 @@ _FLAGS: Final = (
     "fifth 3", "fifth 4",
 )  # fmt: skip
 
-TRIED, TRIED_TWICE, LAST, GOAL_THERE, LAMP_THERE, OPENED = (1 << i for i in range(6))
+GOAL_THERE, LAMP_THERE, OPENED = (1 << i for i in range(3, 6))
 IS_GOAL, IS_TARGET, IS_LAMP, NUMBER_ONE, NUMBER_HIGH, IS_BOTH = (1 << i for i in range(6, 12))
-"""Candidate features as bits: tried before, tried twice, same as the last; goal object seen there, lamp seen there,
-opened before; its object is the goal's, its receptacle is the goal's, its object is the goal's lamp, its number is 1,
-its number is above 4, object and receptacle are the goal's."""
+"""Candidate features as bits, after the three of every policy: goal object seen there, lamp seen there, opened before;
+its object is the goal's, its receptacle is the goal's, its object is the goal's lamp, its number is 1, its number is
+above 4, object and receptacle are the goal's."""
 
 
 def _number(words: Iterable[str], start: int) -> dict[str, int]:
@@ -137,11 +137,7 @@ class AlfworldMemory:
         command, self._last_words = _read_command(action)
         seen, self._seen_words = _read_observation(observation)
         self._turn += 1
-        bits = self.command_bits
-        if self._last:
-            bits[self._last] &= ~LAST
-        before = bits.get(action, 0)
-        bits[action] = LAST | TRIED | (before & TRIED_TWICE) | (TRIED_TWICE if before & TRIED else 0)
+        count_try(self.command_bits, self._last, action)
         self._last = action
         if seen.kind == "nothing":
             return

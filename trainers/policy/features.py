@@ -15,6 +15,16 @@ from triage_gym.trainers.policy.protocol import Memory
 PATTERN_BITS: Final = 12
 """Bits of a candidate's key that hold its features; the rest is the command's number in the register."""
 PATTERNS: Final = 1 << PATTERN_BITS
+TRIED, TRIED_TWICE, LAST = (1 << i for i in range(3))
+"""The first candidate features of every :class:`Features`, as bits: sent before, sent twice, the last one sent."""
+
+
+def count_try(bits: dict[str, int], last: str, action: str) -> None:
+    """Enter into ``bits``, features by command, that ``action`` was sent after ``last`` (empty at first)."""
+    if last:
+        bits[last] &= ~LAST
+    before = bits.get(action, 0)
+    bits[action] = LAST | TRIED | (before & TRIED_TWICE) | (TRIED_TWICE if before & TRIED else 0)
 
 
 class Register:

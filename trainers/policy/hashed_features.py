@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
-from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register
+from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register, count_try
 
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 _STATE_BUCKETS: Final = 2048
@@ -21,7 +21,7 @@ _LENGTH: Final = 12
 _MAX_TEXT: Final = 4096
 """Characters of a text that are read; what comes after is cut, so that a long page costs no more than a short one."""
 
-TRIED, TRIED_TWICE, LAST, IN_TASK, IN_OBSERVATION, ALL_IN_TASK = (1 << i for i in range(6))
+IN_TASK, IN_OBSERVATION, ALL_IN_TASK = (1 << i for i in range(3, 6))
 
 
 @lru_cache(maxsize=16_384)
@@ -64,10 +64,7 @@ class HashedMemory:
 
     def observe(self, action: str, observation: str) -> None:
         """Take in the answer to the action just sent."""
-        if self.last:
-            self.bits[self.last] &= ~LAST
-        before = self.bits.get(action, 0)
-        self.bits[action] = LAST | TRIED | (before & TRIED_TWICE) | (TRIED_TWICE if before & TRIED else 0)
+        count_try(self.bits, self.last, action)
         self.last, self.observation = action, observation
 
 
