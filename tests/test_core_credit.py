@@ -211,13 +211,27 @@ def test_whiten_leaves_out_what_does_not_count() -> None:
     ids=repr,
 )
 def test_bad_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        Triage(**options)
+    [option] = options
+    having = [rule for rule in (GRPO, RLOO, Scalar, Triage, ShuffledTriage, RolesOnly) if hasattr(rule, option)]
+    assert Triage in having
+    for rule in having:
+        with pytest.raises(InputError, match=option):
+            rule(**options)
+
+
+def test_roles_alone_have_no_outcome_to_normalise() -> None:
+    for make in (registry.make, lambda kind, spec: credit.make(spec)):
+        with pytest.raises(InputError, match="norm"):
+            make("credit", {"name": "roles-only", "norm": "mean"})
+    with pytest.raises(InputError, match="finite score"):
+        RolesOnly()([replace(rollout(0, "D"), score=math.nan)])
 
 
 def test_bad_scalar_and_norm() -> None:
     with pytest.raises(InputError, match="good"):
         Scalar(good=math.inf)
+    with pytest.raises(InputError, match="bad"):
+        Scalar(bad=math.nan)
     with pytest.raises(InputError, match="norm"):
         outcome_advantages([], "nonsense")  # type: ignore[arg-type]
 

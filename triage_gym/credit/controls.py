@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from triage_gym.credit.rules import CONSTANTS, RoleOptions, role_credit, worth_of
+from triage_gym.credit.outcome import outcome_advantages
+from triage_gym.credit.rules import CONSTANTS, OutcomeAndRoleOptions, RoleOptions, check_constants, worth_of
 from triage_gym.credit.terms import CreditTerms, Segments
-from triage_gym.protocols import Advantages
 from triage_gym.records import EpisodeRecord, Role
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ShuffledTriage(RoleOptions):
+class ShuffledTriage(OutcomeAndRoleOptions):
     """Triage with the roles of each episode in random order over its judged segments.
 
     The order depends on ``seed`` and on what the episode holds (group, attempt, judged actions), not on a global state
@@ -31,14 +31,14 @@ class ShuffledTriage(RoleOptions):
     seed: int = 0
     """Another seed, another order."""
 
+    def __post_init__(self) -> None:
+        OutcomeAndRoleOptions.__post_init__(self)
+        check_constants(self.constants)
+
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
         roles = [role for record in records for role in shuffled_roles(record, self.seed)]
-        return role_credit(self, Segments(records), roles, worth_of(self.constants))
-
-    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
-        """Advantages, one array of shape ``(segments,)`` a record."""
-        return [t.advantage for t in self.terms(records)]
+        return self.credit(Segments(records), self.outcome(records), roles, worth_of(self.constants))
 
 
 @final
@@ -49,14 +49,16 @@ class RolesOnly(RoleOptions):
     constants: tuple[float, float, float, float] = CONSTANTS
     """Worth of D, E, N, R."""
 
+    def __post_init__(self) -> None:
+        RoleOptions.__post_init__(self)
+        check_constants(self.constants)
+
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
         segments = Segments(records)
-        return role_credit(self, segments, segments.roles(), worth_of(self.constants), with_outcome=False)
-
-    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
-        """Advantages, one array of shape ``(segments,)`` a record."""
-        return [t.advantage for t in self.terms(records)]
+        # Made and thrown away, so that a score which cannot be compared is refused here as by every rule.
+        outcome = 0.0 * outcome_advantages(records, eps=self.eps)
+        return self.credit(segments, outcome, segments.roles(), worth_of(self.constants))
 
 
 def shuffled_roles(record: EpisodeRecord, seed: int) -> list[Role | None]:

@@ -12,9 +12,13 @@ is said in :mod:`triage_gym.credit.terms`, the outcome term in :mod:`triage_gym.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from triage_gym.credit.outcome import EPS, outcome_advantages, outcome_varies
 from triage_gym.credit.terms import CreditTerms, DType, Segments, check_number, combine, role_values
@@ -28,8 +32,8 @@ GroupNorm = Literal["mean_std", "mean"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OutcomeOptions:
-    """Options of every rule.
+class RuleOptions(ABC):
+    """Every rule: its options, and advantages out of its terms.
 
     Raises:
         InputError: For a value out of range.
@@ -43,48 +47,91 @@ class OutcomeOptions:
     """Type of the returned arrays; everything is computed in float64."""
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_number("eps", self.eps, above=0.0)
+        _check_bool("whiten", self.whiten)
+        _check_choice("dtype", self.dtype, get_args(DType))
+
+    @abstractmethod
+    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
+        """How each record's advantages came about."""
+
+    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
+        """Advantages, one array of shape ``(segments,)`` a record."""
+        return [t.advantage for t in self.terms(records)]
 
 
+# Slots make a new class of the one that `super()` would know, so each check names the one that goes before it.
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RoleOptions:
-    """Options of every rule with a role term.
-
-    Raises:
-        InputError: For a value out of range.
-    """
+class RoleOptions(RuleOptions):
+    """Every rule with a role term."""
 
     lam: float = 0.2
     """Weight λ of the role term: 0.2 for ALFWorld and WebShop, 0.4 for Search-QA in the paper. 0 is GRPO."""
-    norm: GroupNorm = "mean_std"
-    """How the outcome term is normalised within a group."""
     whiten: bool = True
     """Whiten over the batch's judged segments."""
     guard: bool = False
     """Use roles only in groups whose outcomes differ. Stops a lenient judge from teaching alone; costs the bootstrap."""
-    eps: float = EPS
-    """Least standard deviation to divide by."""
-    dtype: DType = "float64"
-    """Type of the returned arrays; everything is computed in float64."""
 
     def __post_init__(self) -> None:
-        check_options(self)
+        RuleOptions.__post_init__(self)
+        check_number("lam", self.lam, least=0.0)
+        _check_bool("guard", self.guard)
+
+    def credit(
+        self,
+        segments: Segments,
+        outcome: NDArray[np.float64],
+        roles: Sequence[Role | None],
+        worth: Mapping[Role, float],
+    ) -> list[CreditTerms]:
+        """Outcome term plus weighted worth of ``roles``, by these options.
+
+        Args:
+            segments: The batch.
+            outcome: Outcome term a record, shape ``(records,)``.
+            roles: One a segment, None for an unjudged one.
+            worth: Of each role.
+        """
+        return combine(
+            segments,
+            outcome,
+            role_values(roles, worth),
+            lam=self.lam,
+            live=outcome_varies(segments.records) if self.guard else None,
+            whitened=self.whiten,
+            eps=self.eps,
+            dtype=self.dtype,
+        )
 
 
-def check_options(options: Any) -> None:
-    """Raise InputError for an option out of range; options that a rule lacks are not looked at."""
-    check_number("eps", options.eps, above=0.0)
-    for name in ("whiten", "guard"):
-        if not isinstance(getattr(options, name, False), bool):
-            raise InputError(f"Expected `{name}` to be True or False, got {getattr(options, name)!r}")
-    if options.dtype not in get_args(DType):
-        raise InputError(f"Expected `dtype` to be one of {get_args(DType)}, got {options.dtype!r}")
-    if getattr(options, "norm", "mean") not in get_args(GroupNorm):
-        raise InputError(f"Expected `norm` to be one of {get_args(GroupNorm)}, got {options.norm!r}")
-    check_number("lam", getattr(options, "lam", 0.0), least=0.0)
-    for name in ("good", "bad"):
-        check_number(name, getattr(options, name, 0.0))
-    constants = getattr(options, "constants", CONSTANTS)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeAndRoleOptions(RoleOptions):
+    """Every rule that adds a role term to an outcome term."""
+
+    norm: GroupNorm = "mean_std"
+    """How the outcome term is normalised within a group."""
+
+    def __post_init__(self) -> None:
+        RoleOptions.__post_init__(self)
+        _check_choice("norm", self.norm, get_args(GroupNorm))
+
+    def outcome(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
+        """Outcome term a record, shape ``(records,)``."""
+        return outcome_advantages(records, self.norm, self.eps)
+
+
+def _check_bool(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise InputError(f"Expected `{name}` to be True or False, got {value!r}")
+
+
+def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"Expected `{name}` to be one of {choices}, got {value!r}")
+
+
+def check_constants(constants: Any) -> None:
+    """Raise InputError unless ``constants`` are four finite numbers, the worth of D, E, N, R."""
     if not isinstance(constants, Sequence) or isinstance(constants, str) or len(constants) != len(ROLES):
         raise InputError(f"Expected `constants` to be the worth of {', '.join(ROLES)}, got {constants!r}")
     for role, worth in zip(ROLES, constants, strict=True):
@@ -96,50 +143,27 @@ def worth_of(constants: Sequence[float]) -> dict[Role, float]:
     return dict(zip(ROLES, map(float, constants), strict=True))
 
 
-def role_credit(
-    options: RoleOptions,
-    segments: Segments,
-    roles: Sequence[Role | None],
-    worth: dict[Role, float],
-    *,
-    with_outcome: bool = True,
-) -> list[CreditTerms]:
-    """Outcome term plus weighted worth of ``roles``, with all of ``options``."""
-    records = segments.records
-    outcome = outcome_advantages(records, options.norm, options.eps)
-    return combine(
-        segments,
-        outcome if with_outcome else outcome * 0.0,
-        role_values(roles, worth),
-        lam=options.lam,
-        live=outcome_varies(records) if options.guard else None,
-        whitened=options.whiten,
-        eps=options.eps,
-        dtype=options.dtype,
-    )
-
-
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GRPO(OutcomeOptions):
+class GRPO(RuleOptions):
     """Group-relative outcome advantage on every segment (GRPO, arXiv:2402.03300)."""
 
     norm: GroupNorm = "mean_std"
     """``mean_std``, or ``mean`` for the variant without division."""
+
+    def __post_init__(self) -> None:
+        RuleOptions.__post_init__(self)
+        _check_choice("norm", self.norm, get_args(GroupNorm))
 
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
         outcome = outcome_advantages(records, self.norm, self.eps)
         return combine(Segments(records), outcome, whitened=self.whiten, eps=self.eps, dtype=self.dtype)
 
-    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
-        """Advantages, one array of shape ``(segments,)`` a record."""
-        return [t.advantage for t in self.terms(records)]
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RLOO(OutcomeOptions):
+class RLOO(RuleOptions):
     """Outcome less the mean outcome of the other rollouts, on every segment (RLOO, arXiv:2402.14740)."""
 
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
@@ -147,14 +171,10 @@ class RLOO(OutcomeOptions):
         outcome = outcome_advantages(records, "leave_one_out", self.eps)
         return combine(Segments(records), outcome, whitened=self.whiten, eps=self.eps, dtype=self.dtype)
 
-    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
-        """Advantages, one array of shape ``(segments,)`` a record."""
-        return [t.advantage for t in self.terms(records)]
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scalar(RoleOptions):
+class Scalar(OutcomeAndRoleOptions):
     """The same judge's answer as one good/bad number: what the four roles must beat to be worth having."""
 
     good: float = 0.5
@@ -162,29 +182,31 @@ class Scalar(RoleOptions):
     bad: float = -0.5
     """Worth of N and R."""
 
+    def __post_init__(self) -> None:
+        OutcomeAndRoleOptions.__post_init__(self)
+        check_number("good", self.good)
+        check_number("bad", self.bad)
+
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
         segments = Segments(records)
-        return role_credit(self, segments, segments.roles(), worth_of((self.good, self.good, self.bad, self.bad)))
-
-    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
-        """Advantages, one array of shape ``(segments,)`` a record."""
-        return [t.advantage for t in self.terms(records)]
+        worth = worth_of((self.good, self.good, self.bad, self.bad))
+        return self.credit(segments, self.outcome(records), segments.roles(), worth)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Triage(RoleOptions):
+class Triage(OutcomeAndRoleOptions):
     """Outcome advantage plus λ times the worth of the segment's role (TRIAGE, arXiv:2606.32017)."""
 
     constants: tuple[float, float, float, float] = CONSTANTS
     """Worth of D, E, N, R."""
 
+    def __post_init__(self) -> None:
+        OutcomeAndRoleOptions.__post_init__(self)
+        check_constants(self.constants)
+
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
         segments = Segments(records)
-        return role_credit(self, segments, segments.roles(), worth_of(self.constants))
-
-    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
-        """Advantages, one array of shape ``(segments,)`` a record."""
-        return [t.advantage for t in self.terms(records)]
+        return self.credit(segments, self.outcome(records), segments.roles(), worth_of(self.constants))
