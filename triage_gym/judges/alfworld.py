@@ -221,15 +221,16 @@ def _visited(window: Window, place: str) -> bool:
     return False
 
 
+def _seen(window: Window) -> list[str]:
+    """What the agent had seen: the observation that it acted on, then the answers of the past, oldest first."""
+    return [window.observation, *[pair.observation for pair in window.past]]
+
+
 def _contents_seen(window: Window, place: str) -> bool:
     """Whether the window shows what ``place`` holds."""
-    if place in window.observation:
-        shown = parse_observation(window.observation)
-        if shown.place == place and shown.listed is not None:
-            return True
-    for pair in window.past:
-        if place in pair.observation:
-            shown = parse_observation(pair.observation)
+    for text in _seen(window):
+        if place in text:
+            shown = parse_observation(text)
             if shown.place == place and shown.listed is not None:
                 return True
     return False
@@ -239,14 +240,9 @@ def _known_place(window: Window, inventory: Inventory) -> str:
     """Where a goal object is known to lie that can still be fetched; "" when none is known."""
     for place in inventory.dropped.values():
         return place
-    words = inventory.object_words
-    if words in window.observation:
-        found = _fetchable(window.observation, inventory)
-        if found:
-            return found
-    for pair in window.past:
-        if words in pair.observation:
-            found = _fetchable(pair.observation, inventory)
+    for text in _seen(window):
+        if inventory.object_words in text:
+            found = _fetchable(text, inventory)
             if found:
                 return found
     return ""
@@ -265,9 +261,7 @@ def _fetchable(text: str, inventory: Inventory) -> str:
 
 def _lamp_is_known(window: Window, inventory: Inventory) -> bool:
     words = inventory.lamp_words
-    return (
-        bool(inventory.lamps) or words in window.observation or any(words in pair.observation for pair in window.past)
-    )
+    return bool(inventory.lamps) or any(words in text for text in _seen(window))
 
 
 def _news(window: Window) -> str:

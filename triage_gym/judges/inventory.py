@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from triage_gym.domains.alfworld import TREATMENT_PLACE, Command, Goal, Treatment, parse_command, split_name
+from triage_gym.domains.alfworld import Command, Goal, Treatment, parse_command, split_name
 
 TREATS: Final[dict[str, Treatment]] = {"clean": "clean", "heat": "heat", "cool": "cool"}
 UNDOES: Final[dict[str, Treatment]] = {"heat": "cool", "cool": "heat"}
@@ -51,8 +51,8 @@ class Inventory:
         goal = self.goal
         if goal.lamp is not None:
             return command.receptacle in self.lamps.values()
-        if goal.treatment is not None and self.stage(self.held) == "treat":
-            return command.receptacle_type == TREATMENT_PLACE[goal.treatment]
+        if self.stage(self.held) == "treat":
+            return command.receptacle_type == goal.treatment_place
         return self.is_target(command)
 
     def is_target(self, command: Command) -> bool:
