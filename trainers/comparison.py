@@ -7,6 +7,7 @@ many differences, and no seed is left out; what failed is listed as failed.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def summarise(
 
 def arm_config(config: TrainConfig, credit: str, seed: int) -> TrainConfig:
     """The config of one arm and seed."""
-    return TrainConfig.from_json({**config.to_json(), "credit": credit, "seed": seed}).resolved()
+    return dataclasses.replace(config, credit=credit, seed=seed).resolved()
 
 
 def read_run(path: Path, config: TrainConfig) -> dict[str, Any]:

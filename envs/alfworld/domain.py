@@ -108,7 +108,8 @@ _TYPED: Final = {
     "coolobject": ("receptacletype", "?r"),
     "sliceobject": ("objecttype", "?ko"),
 }
-_OTHER_BACKEND: Final = 'use backend="textworld", which plays any domain'
+OTHER_BACKEND: Final = 'use backend="textworld", which plays any domain'
+"""What an error says to do about a game that the fast engine cannot play."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +160,16 @@ def rules(text: str) -> Rules:
     """
     domain: Domain = parse_domain(text)
     if domain.types != TYPES:
-        raise UnsupportedGame(f"Expected the types {sorted(TYPES)}, got {sorted(domain.types)}; {_OTHER_BACKEND}")
+        raise UnsupportedGame(f"Expected the types {sorted(TYPES)}, got {sorted(domain.types)}; {OTHER_BACKEND}")
     wrong = sorted(name for name, types in FACTS.items() if domain.predicates.get(name) != types)
     if wrong:
-        raise UnsupportedGame(f"Expected ALFWorld's own predicates, got others for {wrong}; {_OTHER_BACKEND}")
+        raise UnsupportedGame(f"Expected ALFWorld's own predicates, got others for {wrong}; {OTHER_BACKEND}")
     known = _known()
     unknown = sorted(set(domain.actions) - set(known))
     missing = sorted(set(known) - _OPTIONAL - set(domain.actions))
     if unknown or missing:
         raise UnsupportedGame(
-            f"Expected the actions of ALFWorld, got {unknown} more and {missing} less; {_OTHER_BACKEND}"
+            f"Expected the actions of ALFWorld, got {unknown} more and {missing} less; {OTHER_BACKEND}"
         )
     types: dict[str, frozenset[str]] = {}
     for name, action in domain.actions.items():
@@ -176,7 +177,7 @@ def rules(text: str) -> Rules:
         if name in _TYPED:
             precondition, types[name] = _open_types(name, precondition)
         if Action(action.parameters, precondition, _without_costs(action.effect)) != known[name]:
-            raise UnsupportedGame(f"Expected ALFWorld's own {name}, got another; {_OTHER_BACKEND}")
+            raise UnsupportedGame(f"Expected ALFWorld's own {name}, got another; {OTHER_BACKEND}")
     return Rules(
         cleaners=types["cleanobject"],
         heaters=types["heatobject"],

@@ -82,7 +82,7 @@ def make_pool(
     if isinstance(games, Mapping | bytes) or not isinstance(games, Sequence):
         raise InputError(f"Expected games to be None, a path or a sequence of games, got {type(games).__name__}")
     read = [g if isinstance(g, Game) else Game.from_dict(g, where=f"games[{i}]") for i, g in enumerate(games)]
-    return GivenPool([g for g in read if g.task_type in wanted or task_types is None][:num_games])
+    return ListedPool.of_games([g for g in read if g.task_type in wanted or task_types is None][:num_games])
 
 
 def _check_types(task_types: Iterable[str] | None) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _check_types(task_types: Iterable[str] | None) -> tuple[str, ...]:
     return found
 
 
-def _file_pool(path: Path, split: str, task_types: tuple[str, ...], num_games: int | None) -> FilePool:
+def _file_pool(path: Path, split: str, task_types: tuple[str, ...], num_games: int | None) -> ListedPool:
     """Games of a path: a file, a folder with one, a whole folder, or ``split`` of a data tree."""
     try:
         file = path / game_files.GAME_FILE if path.is_dir() else path
@@ -105,7 +105,7 @@ def _file_pool(path: Path, split: str, task_types: tuple[str, ...], num_games: i
     except OSError as error:
         raise InputError(f"Expected the path of games, got {str(path)[:200]!r}: {error}") from error
     if is_file:
-        return FilePool([file])
+        return ListedPool.of_files([file])
     inside = [p.name for p in path.iterdir() if p.is_dir()] if path.is_dir() else []
     is_tree = any(name in SPLITS or name.startswith("json_") for name in inside)
     found = game_files.find(path, split if is_tree else None, task_types)
@@ -114,7 +114,7 @@ def _file_pool(path: Path, split: str, task_types: tuple[str, ...], num_games: i
         raise InputError(
             f"Expected {game_files.GAME_FILE} files of {task_types} in {path}, got {len(found)}, none of them solvable"
         )
-    return FilePool(playable[:num_games])
+    return ListedPool.of_files(playable[:num_games])
 
 
 class GeneratedPool:
@@ -156,62 +156,52 @@ def _generated(task_id: str) -> tuple[Game, World]:
     return game, world_of(game)
 
 
-class FilePool:
-    """Game files, each read when it is first played and kept; their names are ``<task>/<trial>``, by the folders."""
+class ListedPool:
+    """Games in a fixed order, at hand or in files; a file is read when it is first played, and kept.
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        self._files = {f"{f.absolute().parent.parent.name}/{f.absolute().parent.name}": f for f in files}
-        if len(self._files) != len(files):
-            raise InputError("Expected game files in folders <task>/<trial> of different names, got two alike")
-        self._names = tuple(self._files)
-        self._read: dict[str, Game] = {}
+    Args:
+        games: Task id to game or game file.
+    """
 
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def name(self, index: int) -> str:
-        """Task id of game ``index``, in order of the paths."""
-        return self._names[index]
-
-    def get(self, task_id: str) -> Game:
-        """The game named ``task_id``."""
-        if task_id not in self._read:
-            if task_id not in self._files:
-                raise _unknown(task_id, self._names)
-            self._read[task_id] = replace(game_files.load(self._files[task_id]), task_id=task_id)
-        return self._read[task_id]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FilePool:
-        return self
-
-
-class GivenPool:
-    """Games that were handed in."""
-
-    def __init__(self, games: Sequence[Game]) -> None:
-        if not games:
-            raise InputError("Expected at least one game of the wanted task types, got none")
-        self._games = {g.task_id: g for g in games}
-        if len(self._games) != len(games) or "" in self._games:
-            raise InputError("Expected games with task ids of their own, got an empty one or two alike")
+    def __init__(self, games: Mapping[str, Game | Path]) -> None:
+        self._games = dict(games)
         self._names = tuple(self._games)
 
+    @classmethod
+    def of_files(cls, files: Sequence[Path]) -> ListedPool:
+        """Game files, named ``<task>/<trial>`` by their folders, in order of the paths."""
+        named = {f"{f.absolute().parent.parent.name}/{f.absolute().parent.name}": f for f in files}
+        if len(named) != len(files):
+            raise InputError("Expected game files in folders <task>/<trial> of different names, got two alike")
+        return cls(named)
+
+    @classmethod
+    def of_games(cls, games: Sequence[Game]) -> ListedPool:
+        """Games that were handed in, in the order given."""
+        if not games:
+            raise InputError("Expected at least one game of the wanted task types, got none")
+        named = {g.task_id: g for g in games}
+        if len(named) != len(games) or "" in named:
+            raise InputError("Expected games with task ids of their own, got an empty one or two alike")
+        return cls(named)
+
     def __len__(self) -> int:
         return len(self._names)
 
     def name(self, index: int) -> str:
-        """Task id of game ``index``, in the order given."""
+        """Task id of game ``index``."""
         return self._names[index]
 
     def get(self, task_id: str) -> Game:
         """The game named ``task_id``."""
-        if task_id not in self._games:
-            raise _unknown(task_id, self._names)
-        return self._games[task_id]
+        found = self._games.get(task_id)
+        if found is None:
+            raise InputError(
+                f"Expected the task id of one of {len(self)} games (the first is {self._names[0]!r}), got {task_id!r}"
+            )
+        if isinstance(found, Path):
+            found = self._games[task_id] = replace(game_files.load(found), task_id=task_id)
+        return found
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GivenPool:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ListedPool:
         return self
-
-
-def _unknown(task_id: str, names: Sequence[str]) -> InputError:
-    return InputError(f"Expected the task id of one of {len(names)} games (the first is {names[0]!r}), got {task_id!r}")

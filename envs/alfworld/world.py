@@ -15,6 +15,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from triage_gym.envs.alfworld import domain, text
+from triage_gym.envs.alfworld.domain import OTHER_BACKEND
 from triage_gym.envs.alfworld.games import Game
 from triage_gym.envs.alfworld.goal import Atom, Goal, Grounding, ground
 from triage_gym.envs.alfworld.pddl_reader import Problem, parse_problem
@@ -23,8 +24,6 @@ from triage_gym.errors import InputError, UnsupportedGame
 
 RECENT_WORLDS: Final = 128
 """How many worlds are kept for games that nobody plays just now, about 0.1 MB each."""
-
-_OTHER_BACKEND: Final = 'use backend="textworld", which plays any domain'
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -131,7 +130,7 @@ class _Builder:
         self.agent, start = _agent(self.facts)
         self.place = dict(self.facts["receptacleatlocation"])
         if len(self.place) != len(set(map(tuple, self.facts["receptacleatlocation"]))):
-            raise UnsupportedGame(f"Expected each receptacle at one location, got one at two; {_OTHER_BACKEND}")
+            raise UnsupportedGame(f"Expected each receptacle at one location, got one at two; {OTHER_BACKEND}")
         self.locations = _numbered({start, *self.place.values()})
         self.location = self.locations[start]
         self.object_types = self._types("objecttype", self.objects)
@@ -222,7 +221,7 @@ class _Builder:
                 floor[self.locations[x]] |= 1 << self.objects[o]
         held = {o for _, o in self.facts["holds"]}
         if len(held) > 1 or bool(held) != bool(self.facts["holdsany"]):
-            raise UnsupportedGame(f"Expected at most one thing in hand at the start, got {len(held)}; {_OTHER_BACKEND}")
+            raise UnsupportedGame(f"Expected at most one thing in hand at the start, got {len(held)}; {OTHER_BACKEND}")
         return Start(
             location=self.location,
             held=self.objects[held.pop()] if held else -1,
@@ -317,17 +316,17 @@ def _typed_facts(problem: Problem) -> dict[str, list[list[str]]]:
     if strange:
         raise InputError(f"Expected objects of the types {sorted(domain.TYPES)} in the PDDL problem, got {strange}")
     if problem.costs and any(cost[:1] != [["total-cost"]] for cost in problem.costs):
-        raise UnsupportedGame(f"Expected no costs but (total-cost) at the start, got others; {_OTHER_BACKEND}")
+        raise UnsupportedGame(f"Expected no costs but (total-cost) at the start, got others; {OTHER_BACKEND}")
     facts: dict[str, list[list[str]]] = {predicate: [] for predicate in domain.FACTS}
     for predicate, *arguments in problem.facts:
         wanted: Sequence[str] | None = domain.FACTS.get(predicate)
         if wanted is None or len(wanted) != len(arguments):
-            raise UnsupportedGame(f"Expected facts of ALFWorld's domain, got ({predicate} ...); {_OTHER_BACKEND}")
+            raise UnsupportedGame(f"Expected facts of ALFWorld's domain, got ({predicate} ...); {OTHER_BACKEND}")
         for name, kind in zip(arguments, wanted, strict=True):
             if problem.types[name] != kind:
                 raise UnsupportedGame(
                     f"Expected {name!r} in ({predicate} ...) to be of type {kind}, got {problem.types[name]}; "
-                    f"{_OTHER_BACKEND}"
+                    f"{OTHER_BACKEND}"
                 )
         facts[predicate].append(arguments)
     return facts
@@ -340,5 +339,5 @@ def _agent(facts: dict[str, list[list[str]]]) -> tuple[str, str]:
         raise InputError("Expected an agent at a location in the PDDL problem, got none")
     agents = {name for predicate in ("atlocation", "holds", "holdsany") for name, *_ in facts[predicate]}
     if len(places) > 1 or len(agents) > 1:
-        raise UnsupportedGame(f"Expected one agent at one location, got {places}; {_OTHER_BACKEND}")
+        raise UnsupportedGame(f"Expected one agent at one location, got {places}; {OTHER_BACKEND}")
     return places[0]
