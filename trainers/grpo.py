@@ -106,12 +106,12 @@ class Learner:
     def __init__(self, policy: Policy, config: TrainConfig, dump: Path) -> None:
         self._policy, self._config, self._dump = policy, config, dump
         self.optimizer = torch.optim.Adam(policy.net.parameters(), lr=config.lr, fused=True)
-        self._start: torch.nn.Module | None = None
+        self._start: Policy | None = None
         self._skipped = 0
 
     def keep_start(self) -> None:
         """Take the policy as it is now as the one that the KL term holds on to; call it before the first update."""
-        self._start = copy.deepcopy(self._policy.net) if self._config.kl > 0 else None
+        self._start = copy.deepcopy(self._policy) if self._config.kl > 0 else None
 
     def state(self) -> dict[str, Tensor]:
         """Tensors of the optimiser and, under ``start.``, of the start policy."""
@@ -119,7 +119,7 @@ class Learner:
         found: dict[int, dict[str, Tensor]] = self.optimizer.state_dict()["state"]
         out = {f"{names[i]}.{key}": value for i, values in found.items() for key, value in values.items()}
         if self._start is not None:
-            out |= {f"start.{name}": value for name, value in self._start.state_dict().items()}
+            out |= {f"start.{name}": value for name, value in self._start.net.state_dict().items()}
         return out
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
@@ -141,11 +141,12 @@ class Learner:
                 raise CheckpointError(f"Expected optimiser tensors of {names}, got {name!r}")
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
         if self._config.kl > 0:
-            self._start = copy.deepcopy(self._policy.net)
+            self._start = copy.deepcopy(self._policy)
             try:
-                self._start.load_state_dict(start)
+                self._start.net.load_state_dict(start)
             except RuntimeError as error:
                 raise CheckpointError(f"Expected the start policy in the checkpoint, got: {error}") from error
+            self._start.weights_changed()
 
     def update(self, steps: Steps, advantages: Tensor, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
         """Learn from one batch.
@@ -184,10 +185,7 @@ class Learner:
         if self._start is None:
             return None
         with torch.no_grad():
-            out: Tensor = self._start(
-                steps.words, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features
-            )
-        return out
+            return self._start.log_probs(steps)
 
     def _step(self, steps: Steps, advantages: Tensor, start: Tensor | None, number: int) -> dict[str, float] | None:
         """One gradient step; None when it was not finite and so not taken."""

@@ -96,7 +96,7 @@ class RawSteps:
 
 
 class Policy(Protocol):
-    """A policy that the built-in trainer can train."""
+    """A policy that the built-in trainer can train. ``copy.deepcopy`` must copy it: the KL term keeps the start policy."""
 
     @property
     def net(self) -> torch.nn.Module:
