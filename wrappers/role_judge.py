@@ -106,13 +106,13 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not self._running:
             raise gym.error.ResetNeeded("Cannot call env.step() before env.reset() or after the end; call env.reset()")
         observation, reward, terminated, truncated, info = self.env.step(action)
+        ended = terminated or truncated
         # A step that cannot be recorded ends the attempt: those after it would be labelled by the wrong index.
         self._running = False
         self._attempt.add(action, observation, reward, info)
-        self._running = True
+        self._running = not ended
         done = len(self._attempt.segments)
-        if terminated or truncated:
-            self._running = False
+        if ended:
             labels = self._labels_until(done)
         elif self._settle == "window":
             labels = self._labels_until(done - self._future)
