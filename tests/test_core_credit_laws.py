@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from triage_gym.credit.controls import RolesOnly, ShuffledTriage
@@ -161,8 +161,7 @@ def test_duplicating_a_whole_group_leaves_its_advantages_before_whitening(batch:
 @law
 @given(batches(), st.integers(1, 30))
 def test_long_rollouts_weigh_no_more_in_the_baseline(batch: list[EpisodeRecord], more: int) -> None:
-    if not batch:
-        return
+    assume(batch)
     longer = rollout(batch[0].group_id, 0, batch[0].score, "E" * (len(batch[0]) + more), 0, batch[0].error is not None)
     for rule in PLAIN:
         before, after = rule.terms(batch), rule.terms([longer, *batch[1:]])
@@ -186,8 +185,7 @@ def test_an_excluded_rollout_moves_no_sibling(
 @law
 @given(batches(), st.integers(0, 20), st.integers(0, 5))
 def test_an_unjudged_segment_moves_no_sibling(batch: list[EpisodeRecord], which: int, at: int) -> None:
-    if not batch:
-        return
+    assume(batch)
     i = which % len(batch)
     record = batch[i]
     at = record.prefix_length + at % (len(record) - record.prefix_length + 1)
@@ -247,8 +245,7 @@ def spans_of(draw: st.DrawFn, count: int) -> tuple[list[tuple[int, int]], int]:
 @law
 @given(batches(), st.data())
 def test_every_token_gets_its_own_segments_number_and_no_other_any(batch: list[EpisodeRecord], data: Any) -> None:
-    if not batch:
-        return
+    assume(batch)
     record = batch[-1]
     spans, length = data.draw(spans_of(len(record)))
     owner = {token: k for k, (start, stop) in enumerate(spans) for token in range(start, stop)}

@@ -117,7 +117,8 @@ def test_any_damage_gives_a_record_or_an_input_error(read: Any, where: int, valu
         item = read(data)
     except (InputError, GroupError):
         return
-    assert read(item.to_json()) == item or "info" in str(data)  # an info may hold a NaN, which equals nothing
+    # As text, since an info may hold a NaN, which equals nothing.
+    assert json.dumps(read(item.to_json()).to_json()) == json.dumps(item.to_json())
 
 
 def test_labels_belong_to_their_segments() -> None:
