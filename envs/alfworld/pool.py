@@ -25,8 +25,8 @@ from triage_gym.errors import InputError
 
 UNBOUNDED: Final = 2**31
 """How many seeds a generated pool without ``num_games`` draws from."""
-CACHED_GAMES: Final = 1024
-"""Generated games that a process keeps, parsed: 0.1 to 0.15 MB each."""
+CACHED_GAMES: Final = 1536
+"""Generated games that a process keeps, parsed: 0.1 to 0.15 MB each. A training run of default size has some 1,300."""
 _UNSOLVABLE: Final = re.compile(rb'"solvable"\s*:\s*false')
 
 GamesArgument = str | os.PathLike[str] | Sequence[Game | Mapping[str, Any]]
