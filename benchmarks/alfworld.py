@@ -200,7 +200,7 @@ def main() -> int:
         print(f"{name:48s} {value:>14,.{3 if value < 100 else 0}f}   {bar}".rstrip())
     good = all(verdict is not False for verdict in verdicts.values())
     if target is not None:
-        result = {"benchmark": "alfworld", "system": system, "bars": BARS, "measured": measured, "passed": good}
+        result = {"measures": measured, "bars": BARS, "met": good}
         target.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     return 0 if good else 1
 

@@ -6,7 +6,7 @@ Run it from the root of a checkout on an idle machine: ``python benchmarks/train
 ALFWorld with the default settings for 40,000 turns (half a minute), through the same stack and logs as ``triage-gym
 train``, with checkpoints, and exits with 1 when a bar is missed. Counted is all CPU time of the process from the end of the first
 update to the end of the last, on whatever thread; not counted are making the games (printed apart: a process makes each
-once) and evaluation. The judge's part is what RoleJudgeWrapper does at the end of an episode (windows, labels,
+of a default run once, and keeps it) and evaluation. The judge's part is what RoleJudgeWrapper does at the end of an episode (windows, labels,
 checks), done again for a batch.
 """
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,12 +29,9 @@ from triage_gym.trainers.evaluation import load_policy
 from triage_gym.trainers.rollout import Rollouts
 from triage_gym.windows import build_windows
 
-# Python puts the folder of a script first on its path, where a file hides the package alfworld.
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
-
-LEAST_TURNS_PER_CPU_S: Final = 8_000
-MOST_JUDGE_SHARE: Final = 0.08
+BARS: Final = {"turns_per_cpu_s": (">=", 8_000.0), "judge_share": ("<=", 0.08)}
 TURNS: Final = 40_000
+PARTS: Final = ("setup", "rollout", "judge", "credit", "update")
 
 
 class Meter:
@@ -52,10 +49,10 @@ class Meter:
         if self._first is None:
             self._first = update.turns, now
             return
-        for name in ("setup_s", "rollout_s", "judge_s", "credit_s", "update_s"):
-            self.parts[name] = self.parts.get(name, 0.0) + update.timings[name]
+        for name in PARTS:
+            self.parts[name] = self.parts.get(name, 0.0) + update.timings[f"{name}_s"]
         self.turns = update.turns - self._first[0]
-        self.cpu_s = now - self._first[1] - self.parts["setup_s"]
+        self.cpu_s = now - self._first[1] - self.parts["setup"]
 
 
 def judge_seconds_a_turn(run: Path) -> float:
@@ -75,8 +72,8 @@ def judge_seconds_a_turn(run: Path) -> float:
     return min(trials)
 
 
-def measure() -> dict[str, Any]:
-    """Everything that is printed."""
+def measure() -> dict[str, float]:
+    """Every number that is printed."""
     meter = Meter()
     config = TrainConfig(credit="triage", turns=TURNS, eval_tasks=10, eval_at=())
     with tempfile.TemporaryDirectory() as folder:
@@ -84,15 +81,12 @@ def measure() -> dict[str, Any]:
         train(config, run, progress=meter)
         judge = judge_seconds_a_turn(run)
     speed = meter.turns / meter.cpu_s
-    share = judge * speed
     return {
         "turns": meter.turns,
         "turns_per_cpu_s": speed,
-        "judge_share": share,
-        "judge_us_a_turn": judge * 1e6,
-        "us_a_turn": {name.removesuffix("_s"): s / meter.turns * 1e6 for name, s in meter.parts.items()},
-        "bars": {"turns_per_cpu_s": LEAST_TURNS_PER_CPU_S, "judge_share": MOST_JUDGE_SHARE},
-        "met": speed >= LEAST_TURNS_PER_CPU_S and share <= MOST_JUDGE_SHARE,
+        "judge_share": judge * speed,
+        "judge_again_us_a_turn": judge * 1e6,
+        **{f"{name}_us_a_turn": s / meter.turns * 1e6 for name, s in meter.parts.items()},
     }
 
 
@@ -102,15 +96,17 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there too")
     target = parser.parse_args().json
     found = measure()
+    least, most = BARS["turns_per_cpu_s"][1], BARS["judge_share"][1]
+    met = found["turns_per_cpu_s"] >= least and found["judge_share"] <= most
     if target is not None:
-        target.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    parts = ", ".join(f"{name} {us:.1f}" for name, us in found["us_a_turn"].items())
-    print(f"bars: >= {LEAST_TURNS_PER_CPU_S} turns per CPU second with learning, judge <= {MOST_JUDGE_SHARE:.0%} of it")
+        target.write_text(json.dumps({"measures": found, "bars": BARS, "met": met}, indent=2) + "\n", encoding="utf-8")
+    parts = ", ".join(f"{name} {found[f'{name}_us_a_turn']:.1f}" for name in PARTS)
+    print(f"bars: >= {least:.0f} turns per CPU second with learning, judge <= {most:.0%} of it")
     print(f"turns per CPU second, learning included: {found['turns_per_cpu_s']:.0f} ({found['turns']} turns)")
-    print(f"judge: {found['judge_share']:.1%} ({found['judge_us_a_turn']:.1f} us a turn)")
+    print(f"judge: {found['judge_share']:.1%} ({found['judge_again_us_a_turn']:.1f} us a turn)")
     print(f"microseconds a turn: {parts} (setup makes the games, once a process, and is not counted)")
-    print("both bars met" if found["met"] else "A BAR IS MISSED")
-    return 0 if found["met"] else 1
+    print("both bars met" if met else "A BAR IS MISSED")
+    return 0 if met else 1
 
 
 if __name__ == "__main__":
