@@ -34,7 +34,7 @@ def is_finished(path: Path, config: TrainConfig) -> bool:
     """Whether the run in ``path`` is one of ``config`` and has its evaluations at the end."""
     if not (path / "config.json").exists() or not (path / "eval.json").exists():
         return False
-    if TrainConfig.from_json(read_json(path / "config.json")) != config:
+    if TrainConfig.from_json(read_json(path / "config.json")).resolved() != config:
         return False
     ends = {e["mode"] for e in read_json(path / "eval.json")["evaluations"] if e["turns"] >= config.turns}
     return ends == {"sampled", "greedy"}

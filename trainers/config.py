@@ -30,7 +30,9 @@ HELD_OUT: Final = {
 """The split that built-in environments are evaluated on unless another is named; they train on ``train``."""
 FIVE_TYPES: Final = tuple(t for t in TASK_TYPES if t != "pick_two_obj_and_place")
 """The default ALFWorld training set: every task type but ``pick_two_obj_and_place``."""
-PolicyName = Literal["auto", "alfworld", "generic"]
+PolicyName = Literal["auto", "alfworld", "grid", "generic"]
+RetryFrom = Literal["pivot", "start"]
+Allocation = Literal["all", "differ", "verified"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +72,23 @@ class TrainConfig:
     judge: str | Mapping[str, Any] = "rule"
     """Judge of the segments: a registered name, a ``module:attr`` path, or a JSON object of one and its arguments, such as
     ``{"name": "rule", "domain": "generic"}``. Never used in evaluation."""
+    attempts: int | None = None
+    """Most attempts at a task: after a failure a retry begins, up to this number. 1 never retries.
+
+    None: what the credit rule is made for, 3 for ``pivoarl``, ``metarl`` and ``r3l``, 1 for the others.
+    """
+    reflector: str | Mapping[str, Any] = "policy"
+    """Who names the earliest wrong turn of a failed attempt: ``policy`` (its own pointer, trained along), ``role``,
+    ``oracle``, ``entropy``, ``value``, ``random``, ``restart``, ``llm``, a path, or a JSON object of one and its arguments."""
+    retry_from: RetryFrom | None = None
+    """Where a retry begins: at the ``pivot``, or at the ``start`` with the same remark. None: as the credit rule is made."""
+    verify: str | Mapping[str, Any] | None = None
+    """How a pivot is tested before it is used: ``oracle``, ``rollouts``, or a JSON object. None: not at all."""
+    retries: Allocation = "all"
+    """Which failed attempts are retried: ``all``, those in groups whose outcomes ``differ``, or those whose pivot is
+    ``verified``."""
+    distill: bool = False
+    """Train retries as if there had been no remark, so that the policy needs none later (as R3L does)."""
     policy: PolicyName = "auto"
     """Features: ``alfworld``, ``generic`` (hashed words, any text environment) or ``auto`` (by the env's domain)."""
     width: int = 64
@@ -110,6 +129,8 @@ class TrainConfig:
 
     None: ``valid_unseen`` for ALFWorld (other floor plans), ``test`` for other built-in ones, not passed to the rest.
     """
+    eval_attempts: int | None = None
+    """Most attempts at a task in evaluations, which then tell pass@1, pass@2, …; None: as many as in training."""
     eval_at: tuple[int, ...] = (25_000, 50_000)
     """Turns after which to evaluate besides the end of the run."""
     checkpoint_every: int = 20
@@ -134,6 +155,10 @@ class TrainConfig:
             _at_least(self, name, 0)
         if self.demos is not None:
             _at_least(self, "demos", 0)
+        for name in ("attempts", "eval_attempts"):
+            if getattr(self, name) is not None:
+                _at_least(self, name, 1)
+        self._check_choices()
         if self.demos and not self.is_alfworld:
             raise InputError(
                 f"Expected `demos` to be 0 or None for the environment {self.env!r}, got {self.demos}: only ALFWorld has "
@@ -153,18 +178,29 @@ class TrainConfig:
         for name in ("lam", "entropy", "kl"):
             _finite(self, name, least=0.0)
         _finite(self, "demo_noise", least=0.0, most=1.0)
-        if self.policy not in get_args(PolicyName):
-            raise InputError(f"Expected `policy` to be one of {get_args(PolicyName)}, got {self.policy!r}")
-        if not isinstance(self.tensorboard, bool):
-            raise InputError(f"Expected `tensorboard` to be True or False, got {self.tensorboard!r}")
         for name in ("env", "credit", "device"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise InputError(f"Expected `{name}` to be a name, got {getattr(self, name)!r}")
         self._check_collections()
 
+    def _check_choices(self) -> None:
+        for name, choices in (("policy", PolicyName), ("retry_from", RetryFrom), ("retries", Allocation)):
+            value = getattr(self, name)
+            if value not in get_args(choices) and not (name == "retry_from" and value is None):
+                raise InputError(f"Expected `{name}` to be one of {get_args(choices)}, got {value!r}")
+        for name in ("tensorboard", "distill"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"Expected `{name}` to be True or False, got {getattr(self, name)!r}")
+        if self.retries == "verified" and self.verify is None:
+            raise InputError(
+                'Expected `verify` with retries="verified", got None; choose verify="oracle" or "rollouts"'
+            )
+
     def _check_collections(self) -> None:
         registry.config("judges", self.judge)
-        for name in ("env_kwargs", "credit_kwargs", *(() if isinstance(self.judge, str) else ("judge",))):
+        registry.config("reflectors", self.reflector)
+        specs = [name for name in ("judge", "reflector", "verify") if isinstance(getattr(self, name), Mapping)]
+        for name in ("env_kwargs", "credit_kwargs", *specs):
             object.__setattr__(self, name, _json_object(name, getattr(self, name)))
         for name in ("eval_at", "task_types"):
             value = getattr(self, name)
@@ -187,10 +223,18 @@ class TrainConfig:
         split, eval_split = self.split, self.eval_split
         if held_out is not None:
             split, eval_split = split or "train", eval_split or held_out
+        rule = registry.factory("credit", registry.config("credit", self.credit)["name"])
+        attempts = self.attempts or getattr(rule, "attempts", 1)
+        trials: dict[str, Any] = {
+            "attempts": attempts,
+            "retry_from": self.retry_from or getattr(rule, "retry_from", "pivot"),
+            "eval_attempts": self.eval_attempts or attempts,
+        }
         if not self.is_alfworld:
-            return dataclasses.replace(self, split=split, eval_split=eval_split, demos=0)
+            return dataclasses.replace(self, split=split, eval_split=eval_split, demos=self.demos or 0, **trials)
         return dataclasses.replace(
             self,
+            **trials,
             split=split,
             eval_split=eval_split,
             task_types=self.task_types or FIVE_TYPES,

@@ -177,7 +177,7 @@ class _Run:
         if found is None:
             raise CheckpointError(f"Expected a checkpoint to resume in {self.dir.path}, found none; start a new run")
         state = found.state
-        changed = TrainConfig.from_json(state.get("config")).changed(self.config)
+        changed = TrainConfig.from_json(state.get("config")).resolved().changed(self.config)
         refused = [name for name in changed if name not in allow]
         if refused:
             raise CheckpointError(

@@ -100,3 +100,12 @@ class CreditRule(Protocol):
     def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
         """Advantages, one float64 array of shape ``(segments,)`` a record, in the order of ``records``."""
         ...
+
+
+@runtime_checkable
+class ReflectionCredit(Protocol):
+    """A credit rule that also says what reflections were worth, so that a policy can learn to reflect."""
+
+    def reflections(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
+        """Advantage of the reflection that each record began with, shape ``(records,)``; 0 where there is none to train."""
+        ...

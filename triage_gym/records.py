@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from triage_gym.errors import GroupError, InputError
 
@@ -73,6 +73,14 @@ def _check_schema(data: Mapping[str, Any], where: str) -> None:
 
 def _list(data: Mapping[str, Any], key: str, where: str, item: Callable[[Any], _T]) -> tuple[_T, ...]:
     return tuple(item(x) for x in _read(data, key, list, where))
+
+
+def _one_of(data: Mapping[str, Any], key: str, names: tuple[_T, ...], where: str) -> _T:
+    """Field ``key``, one of ``names``; the first of them when it is left out."""
+    value = data.get(key, names[0])
+    if value not in names:
+        raise InputError(f"Expected {where}.{key} to be one of {names}, got {value!r:.80}")
+    return names[names.index(value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +202,21 @@ class Reflection:
     pivot: int
     """Index of the earliest wrong turn; the retry acts anew from here."""
     source: str = ""
+    """Name of the reflector."""
+    text: str = ""
+    """What a policy or a language model wrote, word for word; empty for reflectors that write no text."""
+    problem: str = ""
+    """What was wrong with the text, by one of the names in :mod:`triage_gym.reflection.parsing`; empty for a sound one."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads back."""
-        return {"remark": self.remark, "pivot": self.pivot, "source": self.source}
+        return {
+            "remark": self.remark,
+            "pivot": self.pivot,
+            "source": self.source,
+            "text": self.text,
+            "problem": self.problem,
+        }
 
     @classmethod
     def from_json(cls, data: Any) -> Reflection:
@@ -207,10 +226,17 @@ class Reflection:
             remark=_read(d, "remark", str, "reflection"),
             pivot=_read(d, "pivot", int, "reflection"),
             source=_read(d, "source", str, "reflection", ""),
+            text=_read(d, "text", str, "reflection", ""),
+            problem=_read(d, "problem", str, "reflection", ""),
         )
 
 
 RestoreStrategy = Literal["none", "native", "copy", "replay", "restart"]
+RESTORE_STRATEGIES: Final[tuple[RestoreStrategy, ...]] = get_args(RestoreStrategy)
+RestoreStatus = Literal["none", "verified", "restarted", "mismatch"]
+"""``none``: a fresh episode. ``verified``: the asked-for point was reached. ``restarted``: it was not, the attempt began
+from the verified start. ``mismatch``: not even the start came back; what follows belongs to another episode."""
+RESTORE_STATUSES: Final[tuple[RestoreStatus, ...]] = get_args(RestoreStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +286,18 @@ class EpisodeRecord:
     truncated: bool = False
     error: str | None = None
     """Why this attempt must not be trained (a crash, a restore that did not verify); None for a sound one."""
+    trial: str = ""
+    """Root of the lineage: attempts with the same ``group_id`` and ``trial`` are tries of one agent, one after another."""
+    parent: int = -1
+    """``attempt`` of the failed attempt that this one retries, -1 for a first attempt."""
+    restore_strategy: RestoreStrategy = "none"
+    """How the environment was brought to the pivot."""
+    restore_status: RestoreStatus = "none"
+    """What the check of the restored point said."""
+    reflection: Reflection | None = None
+    """What this attempt began with: the reflection on ``parent``, itself a segment that a policy is trained on."""
+    oracle_pivot: int = -1
+    """The turn of ``parent`` that the environment's expert calls the earliest wrong one; -1 where nobody asked."""
 
     def __post_init__(self) -> None:
         if self.labels and len(self.labels) != len(self.segments):
@@ -288,6 +326,11 @@ class EpisodeRecord:
             return (None,) * len(self.segments)
         return tuple(label.role for label in self.labels)
 
+    @property
+    def prefix_mask(self) -> tuple[bool, ...]:
+        """For each segment whether it is a copy from ``parent``, which is never trained again."""
+        return tuple(k < self.prefix_length for k in range(len(self.segments)))
+
     def with_labels(self, labels: Sequence[RoleLabel]) -> EpisodeRecord:
         """The same attempt with other labels."""
         return replace(self, labels=tuple(labels))
@@ -312,6 +355,12 @@ class EpisodeRecord:
             "terminated": self.terminated,
             "truncated": self.truncated,
             "error": self.error,
+            "trial": self.trial,
+            "parent": self.parent,
+            "restore_strategy": self.restore_strategy,
+            "restore_status": self.restore_status,
+            "reflection": None if self.reflection is None else self.reflection.to_json(),
+            "oracle_pivot": self.oracle_pivot,
         }
 
     @classmethod
@@ -337,6 +386,12 @@ class EpisodeRecord:
             terminated=_read(d, "terminated", bool, where, False),
             truncated=_read(d, "truncated", bool, where, False),
             error=_read(d, "error", (str, type(None)), where, None),
+            trial=_read(d, "trial", str, where, ""),
+            parent=_read(d, "parent", int, where, -1),
+            restore_strategy=_one_of(d, "restore_strategy", RESTORE_STRATEGIES, where),
+            restore_status=_one_of(d, "restore_status", RESTORE_STATUSES, where),
+            reflection=None if d.get("reflection") is None else Reflection.from_json(d["reflection"]),
+            oracle_pivot=_read(d, "oracle_pivot", int, where, -1),
         )
 
 

@@ -50,8 +50,8 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) and _value(value) == value else json.dumps(value)
 
 
-def judge(text: str) -> str | dict[str, Any]:
-    """The judge that a word of a command line names: a name, or the JSON object it holds.
+def plugin(text: str) -> str | dict[str, Any]:
+    """The judge, reflector or check that a word of a command line names: a name, or the JSON object it holds.
 
     Raises:
         ValueError: For a broken object.
@@ -73,7 +73,7 @@ def _pairs(texts: list[str]) -> dict[str, Any]:
 
 
 def registry() -> tyro.constructors.ConstructorRegistry:
-    """A context in which tyro reads mappings from ``KEY=VALUE`` words, with values as in JSON, and a judge from a word."""
+    """A context in which tyro reads mappings from ``KEY=VALUE`` words, with values as in JSON, and a plug-in from a word."""
     made = tyro.constructors.ConstructorRegistry()
 
     @made.primitive_rule
@@ -90,14 +90,15 @@ def registry() -> tyro.constructors.ConstructorRegistry:
 
     @made.primitive_rule
     def spec(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        if info.type != str | Mapping[str, Any]:
+        if info.type not in (str | Mapping[str, Any], str | Mapping[str, Any] | None):
             return None
+        nothing = info.type == str | Mapping[str, Any] | None
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
-            metavar="NAME|JSON",
-            instance_from_str=lambda texts: judge(texts[0]),
-            is_instance=lambda x: isinstance(x, str | Mapping),
-            str_from_instance=lambda x: [x if isinstance(x, str) else json.dumps(x)],
+            metavar="NAME|JSON|none" if nothing else "NAME|JSON",
+            instance_from_str=lambda texts: None if nothing and texts == ["none"] else plugin(texts[0]),
+            is_instance=lambda x: isinstance(x, str | Mapping) or (nothing and x is None),
+            str_from_instance=lambda x: [x if isinstance(x, str) else "none" if x is None else json.dumps(x)],
         )
 
     return made

@@ -26,15 +26,12 @@ import gymnasium as gym
 from gymnasium import logger
 
 from triage_gym.errors import InputError, RestoreError
-from triage_gym.records import RestoreStrategy, Snapshot
+from triage_gym.records import RestoreStatus, RestoreStrategy, Snapshot
 from triage_gym.restore.captures import Capture, CopyCapture, NativeCapture, why_not_copy, why_not_native
 from triage_gym.restore.stack import episode_attributes, layers, put_layer, put_rng, take_layer, take_rng
 from triage_gym.restore.trail import Reset, Start, Turn, admissible_of, observed_state, portable
 from triage_gym.restore.values import fingerprint, independent, same
 
-RestoreStatus = Literal["none", "verified", "restarted", "mismatch"]
-"""``none``: a fresh episode. ``verified``: the asked-for point was reached. ``restarted``: it was not, the attempt began
-from the verified start. ``mismatch``: not even the start came back; what follows belongs to another episode."""
 Choice = Literal["auto", "native", "copy", "replay", "restart"]
 CHOICES: Final[tuple[Choice, ...]] = ("auto", "native", "copy", "replay", "restart")
 
