@@ -31,6 +31,7 @@ from triage_gym.domains.alfworld import (
     split_name,
 )
 from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register, count_try
+from triage_gym.trainers.policy.remarks import PRIORS, Remarks
 
 _THINGS: Final = ("?", *sorted({*OBJECT_TYPES, *RECEPTACLE_TYPES, *LAMP_TYPES}))
 _PLACES: Final = ("?", *RECEPTACLE_TYPES)
@@ -44,6 +45,8 @@ IS_GOAL, IS_TARGET, IS_LAMP, NUMBER_ONE, NUMBER_HIGH, IS_BOTH = (1 << i for i in
 """Candidate features as bits, after the three of every policy: goal object seen there, lamp seen there, opened before;
 its object is the goal's, its receptacle is the goal's, its object is the goal's lamp, its number is 1, its number is
 above 4, object and receptacle are the goal's."""
+_OWN_BITS: Final = 12
+"""Candidate features besides those of remarks."""
 
 
 def _number(words: Iterable[str], start: int) -> dict[str, int]:
@@ -109,11 +112,13 @@ class AlfworldMemory:
 
     __slots__ = (
         "_contents", "_goal_words", "_hand_words", "_held", "_last", "_last_words", "_limit", "_opened", "_place_words",
-        "_placed", "_seen_words", "_treated", "_turn", "_visited", "command_bits", "goal", "place_bits",
+        "_placed", "_seen_words", "_treated", "_turn", "_visited", "command_bits", "goal", "observation", "place_bits", "remarks",
     )  # fmt: skip
 
     def __init__(self, goal: Goal | None, observation: str, limit: int) -> None:
         self.goal = goal
+        self.observation = observation
+        self.remarks = Remarks()
         self.command_bits: dict[str, int] = {}
         """Candidate features by command."""
         self.place_bits: dict[str, int] = {}
@@ -134,6 +139,7 @@ class AlfworldMemory:
 
     def observe(self, action: str, observation: str) -> None:
         """Take in the answer to the action just sent."""
+        self.observation = observation
         command, self._last_words = _read_command(action)
         seen, self._seen_words = _read_observation(observation)
         self._turn += 1
@@ -147,6 +153,10 @@ class AlfworldMemory:
             self._change(seen, command.receptacle)
         if seen.listed is not None and seen.kind in ("arrive", "open", "receptacle"):
             self._fill(seen.place or command.receptacle, seen.listed)
+
+    def advise(self, remark: str, observation: str, action: str) -> None:
+        """Take in that ``remark`` names ``action``, sent at ``observation``; its words are not read."""
+        self.remarks.add(observation, action)
 
     def _go(self, command: Command) -> None:
         kind = _place(command.receptacle_type)
@@ -304,15 +314,17 @@ class AlfworldFeatures:
 
     Args:
         limit: Turns of an episode.
+        remarks: Whether there are features of remarks.
     """
 
     states: Final = len(STATE_WORDS)
     tokens: Final = len(TOKEN_WORDS)
     tokens_per_command: Final = 3
-    candidate_features: Final = 12
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, remarks: bool = False) -> None:
         self._limit = limit
+        self.priors = PRIORS if remarks else ()
+        self.candidate_features = _OWN_BITS + len(self.priors)
         self._rows: dict[Goal | None, dict[str, tuple[str, int, str]]] = {}
 
     def begin(self, task: str, observation: str) -> AlfworldMemory:
@@ -334,6 +346,8 @@ class AlfworldFeatures:
             found = [rows[text] for text in commands]
         tried, there = memory.command_bits.get, memory.place_bits.get
         keys = [key | tried(text, 0) | there(place, 0) for text, key, place in found]
+        if self.priors and memory.remarks:
+            keys = memory.remarks.mark(keys, commands, memory.observation, _OWN_BITS)
         return Encoded(memory.state(), commands, keys)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from triage_gym.trainers.policy.protocol import Memory
 
-PATTERN_BITS: Final = 12
+PATTERN_BITS: Final = 14
 """Bits of a candidate's key that hold its features; the rest is the command's number in the register."""
 PATTERNS: Final = 1 << PATTERN_BITS
 TRIED, TRIED_TWICE, LAST = (1 << i for i in range(3))
@@ -106,6 +106,11 @@ class Features(Protocol):
         """Features a candidate, at most :data:`PATTERN_BITS`."""
         ...
 
+    @property
+    def priors(self) -> tuple[float, ...]:
+        """Start weights of the last candidate features, those of remarks; the others begin without any."""
+        ...
+
     def begin(self, task: str, observation: str) -> Memory:
         """The memory of a new episode."""
         ...
@@ -116,6 +121,6 @@ class Features(Protocol):
 
 
 def pattern_table(features: int) -> NDArray[np.float32]:
-    """``(2^12, F)`` float32: the bits of every pattern, lowest first."""
+    """``(2^14, F)`` float32: the bits of every pattern, lowest first."""
     patterns = np.arange(PATTERNS)[:, None] >> np.arange(features)[None, :]
     return (patterns & 1).astype(np.float32)

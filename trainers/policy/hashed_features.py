@@ -13,6 +13,7 @@ from typing import Final
 from zlib import crc32
 
 from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register, count_try
+from triage_gym.trainers.policy.remarks import PRIORS, Remarks
 
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 _STATE_BUCKETS: Final = 2048
@@ -22,6 +23,8 @@ _MAX_TEXT: Final = 4096
 """Characters of a text that are read; what comes after is cut, so that a long page costs no more than a short one."""
 
 IN_TASK, IN_OBSERVATION, ALL_IN_TASK = (1 << i for i in range(3, 6))
+_OWN_BITS: Final = 6
+"""Candidate features besides those of remarks."""
 
 
 @lru_cache(maxsize=16_384)
@@ -56,25 +59,37 @@ class HashedMemory:
         observation: First observation.
     """
 
-    __slots__ = ("bits", "last", "observation", "task")
+    __slots__ = ("bits", "last", "observation", "remarks", "task")
 
     def __init__(self, task: str, observation: str) -> None:
         self.task, self.observation, self.last = task, observation, ""
         self.bits: dict[str, int] = {}
+        self.remarks = Remarks()
 
     def observe(self, action: str, observation: str) -> None:
         """Take in the answer to the action just sent."""
         count_try(self.bits, self.last, action)
         self.last, self.observation = action, observation
 
+    def advise(self, remark: str, observation: str, action: str) -> None:
+        """Take in that ``remark`` names ``action``, sent at ``observation``; its words are not read."""
+        self.remarks.add(observation, action)
+
 
 class HashedFeatures:
-    """Features of any text."""
+    """Features of any text.
+
+    Args:
+        remarks: Whether there are features of remarks.
+    """
 
     states: Final = _STATE_BUCKETS
     tokens: Final = _TOKEN_BUCKETS
     tokens_per_command: Final = _LENGTH
-    candidate_features: Final = 6
+
+    def __init__(self, *, remarks: bool = False) -> None:
+        self.priors = PRIORS if remarks else ()
+        self.candidate_features = _OWN_BITS + len(self.priors)
 
     def begin(self, task: str, observation: str) -> HashedMemory:
         """The memory of a new episode."""
@@ -92,6 +107,8 @@ class HashedFeatures:
                 bits |= (IN_TASK if any(shared) else 0) | (ALL_IN_TASK if all(shared) else 0)
                 bits |= IN_OBSERVATION if any(word in seen for word in rest) else 0
             keys.append(register.number(_tokens(text)) << PATTERN_BITS | bits)
+        if self.priors and memory.remarks:
+            keys = memory.remarks.mark(keys, admissible, memory.observation, _OWN_BITS)
         words = (
             *_state_words("task", memory.task),
             *_state_words("see", memory.observation),

@@ -9,6 +9,7 @@ once and picked by number, which is several times faster than scoring every cand
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -27,9 +28,19 @@ class ScorerNet(nn.Module):
         features: Features ``F`` a candidate.
         width: Size of the hidden state.
         generator: Source of the initial weights.
+        priors: Start weights of the last of the features, which are the same in every state at first. The others are
+            drawn as if these were not there.
     """
 
-    def __init__(self, states: int, tokens: int, features: int, width: int, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        states: int,
+        tokens: int,
+        features: int,
+        width: int,
+        generator: torch.Generator,
+        priors: Sequence[float] = (),
+    ) -> None:
         super().__init__()
         self.state = nn.Parameter(torch.empty(states, width))
         self.bias = nn.Parameter(torch.zeros(width))
@@ -37,18 +48,22 @@ class ScorerNet(nn.Module):
         self.up_bias = nn.Parameter(torch.zeros(2 * width))
         self.down = nn.Parameter(torch.empty(2 * width, width))
         self.token = nn.Parameter(torch.empty(tokens, width))
-        self.feature = nn.Parameter(torch.empty(width, features))
+        self.feature = nn.Parameter(torch.zeros(width, features))
         self.feature_bias = nn.Parameter(torch.zeros(features))
+        own = features - len(priors)
+        feature = torch.empty(width, own)
         with torch.no_grad():
             for weight, std in (
                 (self.state, 0.1),
                 (self.up, width**-0.5),
                 (self.down, (2 * width) ** -0.5),
                 (self.token, 0.1),
-                (self.feature, 0.1 * width**-0.5),
+                (feature, 0.1 * width**-0.5),
             ):
                 weight.normal_(0.0, std, generator=generator)
             self.token[0] = 0.0
+            self.feature[:, :own] = feature
+            self.feature_bias[own:] = torch.tensor(priors)
 
     def hidden(self, words: Tensor) -> Tensor:
         """``(B, width)`` of ``(B, W)`` state words, padded with ``S``."""

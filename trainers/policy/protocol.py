@@ -28,6 +28,18 @@ class Memory(Protocol):
         """Take in the answer to the action just sent."""
         ...
 
+    def advise(self, remark: str, observation: str, action: str) -> None:
+        """Take in a remark on a failed attempt of the same trial; any number of them may come, at any time.
+
+        A policy made without remarks takes them in too, and has no use for them.
+
+        Args:
+            remark: Its words.
+            observation: What was seen at the turn that it names.
+            action: What was sent there.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -134,4 +146,31 @@ class Policy(Protocol):
 
     def weights_changed(self) -> None:
         """Called after each change of the weights: whatever was computed from the old ones is stale."""
+        ...
+
+    def entropies(self, steps: Steps) -> Tensor:
+        """``(B,)`` entropies of the decisions in nats, without gradient."""
+        ...
+
+    def values(self, steps: Steps) -> Tensor:
+        """``(B,)`` estimates of the outcome before each decision; their gradient changes nothing but the head.
+
+        Raises:
+            InputError: When the policy was made without such a head.
+        """
+        ...
+
+    def pivot_log_probs(self, steps: Steps, turns: Tensor) -> Tensor:
+        """Log-probabilities of naming each turn of some attempts as the one to retry from, differentiable.
+
+        Args:
+            steps: Decisions, ``B`` of them.
+            turns: ``(M, T)`` int64, the rows of each attempt's decisions, all of them in order; -1 pads behind.
+
+        Returns:
+            ``(M, T)``; padding is about -1e9, probability 0.
+
+        Raises:
+            InputError: When the policy was made without such a head, or ``turns`` has another form.
+        """
         ...

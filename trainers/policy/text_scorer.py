@@ -19,6 +19,7 @@ from torch import Tensor
 
 from triage_gym.errors import InputError
 from triage_gym.trainers.policy.features import PATTERN_BITS, PATTERNS, Features, Register, pattern_table
+from triage_gym.trainers.policy.heads import add_heads, check_turns, pointer_log_probs, sample, turn_facts
 from triage_gym.trainers.policy.network import ScorerNet, mask
 from triage_gym.trainers.policy.protocol import Decision, Memory, RawSteps, Steps
 
@@ -31,14 +32,28 @@ class TextScorer:
         width: Size of the hidden state.
         seed: Seed of the initial weights.
         device: torch device.
+        heads: Names of further heads of the network: ``"pointer"``, ``"value"``. They change no other weight.
+
+    Raises:
+        InputError: For an unknown head.
     """
 
-    def __init__(self, features: Features, *, width: int = 64, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        features: Features,
+        *,
+        width: int = 64,
+        seed: int = 0,
+        device: str = "cpu",
+        heads: Sequence[str] = (),
+    ) -> None:
         generator = torch.Generator().manual_seed(seed)
         self._features = features
         self._register = Register(features.tokens_per_command)
         self._device = torch.device(device)
-        self.net = ScorerNet(features.states, features.tokens, features.candidate_features, width, generator)
+        count = features.candidate_features
+        self.net = ScorerNet(features.states, features.tokens, count, width, generator, features.priors)
+        add_heads(self.net, heads, width, count, seed)
         self.net.to(self._device)
         self._patterns = torch.from_numpy(pattern_table(features.candidate_features)).to(self._device)
         self._embedded = torch.zeros((0, width), device=self._device)
@@ -72,7 +87,7 @@ class TextScorer:
         elif rng is None:
             choices = log_probs.argmax(1)
         else:
-            choices = torch.from_numpy(_sample(log_probs.numpy(), rng))
+            choices = torch.from_numpy(sample(log_probs.numpy(), rng))
         taken = log_probs.gather(1, choices.unsqueeze(1)).squeeze(1)
         commands = [e.commands[i] for e, i in zip(encoded, choices.tolist(), strict=True)]
         return Decision(commands, RawSteps(words, keys, choices, taken))
@@ -149,6 +164,57 @@ class TextScorer:
         out: Tensor = self.net(steps.words, steps.commands, steps.patterns, steps.counts, steps.tokens, steps.features)
         return out
 
+    def entropies(self, steps: Steps) -> Tensor:
+        """``(B,)`` entropies of the decisions in nats, without gradient."""
+        with torch.no_grad():
+            return _entropies(self.log_probs(steps))
+
+    def pivot_log_probs(self, steps: Steps, turns: Tensor) -> Tensor:
+        """``(M, T)`` log-probabilities of naming each turn; see :class:`~triage_gym.trainers.policy.protocol.Policy`.
+
+        Raises:
+            InputError: When the policy was made without the head ``"pointer"``, or ``turns`` has another form.
+        """
+        pointer = self._head("pointer")
+        turns = turns.to(self._device)
+        real = check_turns(turns, len(steps))
+        part = steps.take(turns[real])
+        with torch.no_grad():
+            log_probs = self.log_probs(part)
+            taken = log_probs.gather(1, part.choices.unsqueeze(1)).squeeze(1)
+            facts = turn_facts(taken, _entropies(log_probs), real)
+        chosen = part.choices.unsqueeze(1)
+        embedded = self.net.embed(part.tokens[part.commands.gather(1, chosen).squeeze(1)])
+        features = part.features[part.patterns.gather(1, chosen).squeeze(1)]
+        scores = pointer(torch.cat([self.net.hidden(part.words), embedded, features, facts], 1))
+        return pointer_log_probs(scores, real)
+
+    def values(self, steps: Steps) -> Tensor:
+        """``(B,)`` estimates of the outcome before each decision, any real number; the gradient ends at the head.
+
+        Raises:
+            InputError: When the policy was made without the head ``"value"``.
+        """
+        head = self._head("value")
+        with torch.no_grad():
+            hidden = self.net.hidden(steps.words)
+        out: Tensor = head(hidden)
+        return out
+
+    def _head(self, name: str) -> torch.nn.Module:
+        found = getattr(self.net, name, None)
+        if found is None:
+            raise InputError(
+                f"Expected a policy with the head {name!r}, got one without; make it with heads=({name!r},)"
+            )
+        module: torch.nn.Module = found
+        return module
+
+
+def _entropies(log_probs: Tensor) -> Tensor:
+    """``(B,)`` of ``(B, K)``; padding counts nothing."""
+    return -(log_probs.exp() * log_probs).sum(1)
+
 
 def _padded(rows: list[list[int]]) -> NDArray[np.int64]:
     """``(n, most)`` of lists of unequal length, padded with -1."""
@@ -185,16 +251,6 @@ def _positions(
     table = np.zeros(size, np.int64)
     table[distinct] = np.arange(len(distinct))
     return np.where(real, table[values], 0)
-
-
-def _sample(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int64]:
-    """``(n,)`` candidates, each by one uniform number through the inverse of the cumulative distribution."""
-    cumulative = np.exp(log_probs, dtype=np.float64).cumsum(1)
-    drawn = rng.random(len(log_probs)) * cumulative[:, -1]
-    # A number next to 1 may round up to the total, which would point behind the last candidate.
-    drawn = np.minimum(drawn, np.nextafter(cumulative[:, -1], 0.0))
-    out: NDArray[np.int64] = (cumulative <= drawn[:, None]).sum(1)
-    return out
 
 
 def _index(commands: list[str], command: str) -> int:
