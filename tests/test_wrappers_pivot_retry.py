@@ -31,9 +31,14 @@ FRESH = {
     "pivot_step": -1,
     "prefix_length": 0,
     "prefix_return": 0.0,
-    "reflection": "",
     "restore_status": "none",
     "restore_strategy": "none",
+    "reflection": "",
+    "reflection_pivot": -1,
+    "reflection_source": "",
+    "reflection_text": "",
+    "reflection_problem": "",
+    "oracle_pivot": -1,
 }
 FALL = ["go right", "look", "go right", "go left", "go left", "go left"]
 """Six turns that end in the pit; the exit is further away than two doors."""
@@ -69,6 +74,8 @@ def test_every_reset_tells_the_same_facts_with_the_same_types() -> None:
         "prefix_return": 0.25,
         "restore_status": "verified",
         "restore_strategy": "native",
+        "reflection_pivot": 3,
+        "reflection_source": "caller",
     }
     assert [type(v) for v in facts(info).values()] == [type(v) for v in FRESH.values()]
     assert set(info) == {*FRESH, "admissible_commands", "task_id", "task", "task_type"}

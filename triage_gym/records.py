@@ -286,8 +286,10 @@ class EpisodeRecord:
     truncated: bool = False
     error: str | None = None
     """Why this attempt must not be trained (a crash, a restore that did not verify); None for a sound one."""
-    trial: str = ""
-    """Root of the lineage: attempts with the same ``group_id`` and ``trial`` are tries of one agent, one after another."""
+    trial: str = field(default="", compare=False)
+    """Root of the lineage: attempts with the same ``group_id`` and ``trial`` are tries of one agent, one after another.
+
+    A name, which may count what was played before: records of the same events are equal whatever it is."""
     parent: int = -1
     """``attempt`` of the failed attempt that this one retries, -1 for a first attempt."""
     restore_strategy: RestoreStrategy = "none"

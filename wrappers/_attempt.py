@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triage_gym.errors import InputError
-from triage_gym.records import EpisodeRecord, RoleLabel, Segment
+from triage_gym.records import EpisodeRecord, Reflection, RestoreStatus, RestoreStrategy, RoleLabel, Segment
 from triage_gym.restore.values import text_of
 
 
@@ -21,6 +21,10 @@ class Attempt:
         self.task = self.task_id = self.start_observation = ""
         self.seed: int | None = None
         self.number, self.pivot, self.prefix_length = 0, -1, 0
+        self.status: RestoreStatus = "none"
+        self.strategy: RestoreStrategy = "none"
+        self.reflection: Reflection | None = None
+        self.oracle_pivot = -1
         self.error: str | None = None
         self.segments: list[Segment] = []
         self._last = ""
@@ -39,7 +43,11 @@ class Attempt:
         self.prefix_length = prefix
         if self.number == 0:
             self.error = None
-        if facts.get("restore_status") == "mismatch":
+        self.status = facts.get("restore_status", "none")
+        self.strategy = facts.get("restore_strategy", "none")
+        self.reflection = _reflection(facts) if self.number else None
+        self.oracle_pivot = int(facts.get("oracle_pivot", -1))
+        if self.status == "mismatch":
             # Nothing that follows, further retries included, may be trained as this task.
             self.error = "the retry did not come back to the recorded start"
         self._last = text_of(observation)
@@ -74,6 +82,7 @@ class Attempt:
         self,
         *,
         group_id: str,
+        trial: str = "",
         domain: str,
         labels: tuple[RoleLabel, ...] = (),
         score: float = 0.0,
@@ -99,12 +108,29 @@ class Attempt:
             terminated=terminated,
             truncated=truncated,
             error=self.error,
+            trial=trial,
+            parent=self.number - 1,
+            restore_strategy=self.strategy,
+            restore_status=self.status,
+            reflection=self.reflection,
+            oracle_pivot=self.oracle_pivot,
         )
 
 
 def retry_facts(info: Mapping[str, Any]) -> Mapping[str, Any]:
     """The facts of PivotRetryWrapper in a reset's info; none in keys that an environment happens to call the same."""
     return info if "pivot_step" in info and "prefix_length" in info else {}
+
+
+def _reflection(facts: Mapping[str, Any]) -> Reflection:
+    """The reflection that a retry began with, from the facts of its reset."""
+    return Reflection(
+        remark=text_in(facts, "reflection"),
+        pivot=int(facts.get("reflection_pivot", -1)),
+        source=text_in(facts, "reflection_source"),
+        text=text_in(facts, "reflection_text"),
+        problem=text_in(facts, "reflection_problem"),
+    )
 
 
 def kept_prefix(facts: Mapping[str, Any], passed: int) -> int:

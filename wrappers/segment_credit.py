@@ -11,7 +11,7 @@ What it leaves to you: to step through it and nothing below it, to have role lab
 
 from __future__ import annotations
 
-from typing import Any, SupportsFloat
+from typing import Any, Final, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -32,6 +32,8 @@ from triage_gym.wrappers._outcome import OutcomeReader
 from triage_gym.wrappers._plugin import Plugin
 from triage_gym.wrappers.role_judge import RoleJudgeWrapper
 
+_OPTIONS: Final = ("group_id", "trial_id")
+
 
 class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Records each attempt as ``info["episode_record"]`` and credits its segments when its group is whole.
@@ -46,6 +48,11 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     else by the task and its first observation; never by the index of the environment. A retry is a member too, of the
     group of the attempt that it retries, with its prefix marked by ``prefix_length``. Members with different tasks or
     first observations are refused: the environment ignores its seed.
+
+    An attempt and its retries are one *trial*, named by ``reset(options={"trial_id": …})`` of the first, else
+    ``"<group_id>/<n>"`` for the n-th fresh attempt of this wrapper: right for one environment, but several that play
+    the same group need names of the caller's, since (group, trial, attempt) must be unique. A record has the whole
+    lineage: ``trial``, ``parent``, ``pivot``, ``restore_strategy``, ``restore_status``, ``reflection``, ``oracle_pivot``.
 
     Success and score come from the last info, see :class:`~triage_gym.wrappers._outcome.OutcomeReader`. An attempt whose
     retry did not come back to its start carries an ``error`` and is never trained.
@@ -86,7 +93,8 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         self._domain = domain_of(self.metadata)
         self._attempt = Attempt()
         self._labels: list[RoleLabel | None] = []
-        self._group_id = ""
+        self._group_id = self._trial = ""
+        self._fresh_attempts = 0
         self._running = False
         self.last_record: EpisodeRecord | None = None
         """The last attempt that ended, or that the environment broke off by raising (then with an ``error``)."""
@@ -95,15 +103,13 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         """Begin an attempt; an unfinished one leaves no record.
 
         Raises:
-            InputError: If ``options["group_id"]`` is neither text nor a number, or the rule needs role labels and
-                nothing below makes any.
-            GroupError: If the group's other members had another task or started from another observation, or a new
-                ``group_id`` came with a retry that only ``auto=True`` asked for.
+            InputError: If ``options["group_id"]`` or ``options["trial_id"]`` is neither text nor a number, or the rule
+                needs role labels and nothing below makes any.
+            GroupError: If the group's other members had another task or started from another observation, a new
+                ``group_id`` came with a retry that only ``auto=True`` asked for, or another ``trial_id`` with a retry.
         """
-        group_id = None if options is None else options.get("group_id")
-        if group_id is not None and (not isinstance(group_id, str | int | np.integer) or isinstance(group_id, bool)):
-            raise InputError(f'Expected options["group_id"] to be text or a whole number, got {group_id!r}')
-        rest = None if options is None else {k: v for k, v in options.items() if k != "group_id"}
+        group_id, trial_id = _name_in(options, "group_id"), _name_in(options, "trial_id")
+        rest = None if options is None else {k: v for k, v in options.items() if k not in _OPTIONS}
         self._running = False
         observation, info = self.env.reset(seed=seed, options=rest)
         if self._needs_labels and "role_labels" not in info:
@@ -114,11 +120,15 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         attempt = self._attempt
         attempt.begin(observation, info, seed)
         del self._labels[attempt.prefix_length :]
+        if attempt.number > 0:
+            self._check_retry(group_id, trial_id, rest or {})
         if group_id is not None:
-            self._check_retry(str(group_id), rest or {})
-            self._group_id = str(group_id)
+            self._group_id = group_id
         elif attempt.number == 0:
             self._group_id = _group_name(attempt, seed, rest)
+        if attempt.number == 0:
+            self._trial = f"{self._group_id}/{self._fresh_attempts}" if trial_id is None else trial_id
+            self._fresh_attempts += 1
         if self._ledger is not None and attempt.error is None:
             # Refused now, not after it was played.
             self._ledger.check_start(self._group_id, attempt.task_id, attempt.start_observation)
@@ -153,13 +163,18 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             self._running = True
         return observation, reward, terminated, truncated, info
 
-    def _check_retry(self, group_id: str, options: dict[str, Any]) -> None:
+    def _check_retry(self, group_id: str | None, trial_id: str | None, options: dict[str, Any]) -> None:
         asked = options.get("retry") is not None or options.get("reflection") is not None
-        if self._attempt.number > 0 and not asked and group_id != self._group_id:
+        if group_id is not None and not asked and group_id != self._group_id:
             raise GroupError(
                 f"Expected the retry of an attempt of group {self._group_id!r} to stay there, got group {group_id!r}; "
                 'PivotRetryWrapper(auto=True) below made a retry of this reset: add "retry": False or a seed to begin '
                 'afresh, or "retry": True to have the retry in that group'
+            )
+        if trial_id is not None and trial_id != self._trial:
+            raise GroupError(
+                f"Expected the retry of an attempt of trial {self._trial!r} to stay in it, got trial_id {trial_id!r}; "
+                'drop the trial_id, or add "retry": False or a seed to begin another trial'
             )
 
     def pop_incomplete(self) -> list[Group]:
@@ -190,6 +205,7 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             labels = tuple(label or RoleLabel(k, None, status="unjudged") for k, label in enumerate(self._labels))
         return self._attempt.record(
             group_id=self._group_id,
+            trial=self._trial,
             domain=self._domain,
             labels=labels,
             success=success,
@@ -197,6 +213,14 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             terminated=terminated,
             truncated=truncated,
         )
+
+
+def _name_in(options: dict[str, Any] | None, key: str) -> str | None:
+    """The name that the options give under ``key``, as text."""
+    given = None if options is None else options.get(key)
+    if given is not None and (not isinstance(given, str | int | np.integer) or isinstance(given, bool)):
+        raise InputError(f'Expected options["{key}"] to be text or a whole number, got {given!r}')
+    return None if given is None else str(given)
 
 
 def _group_name(attempt: Attempt, seed: int | None, options: dict[str, Any] | None) -> str:
