@@ -41,6 +41,10 @@ BUILTIN: Final[dict[Kind, dict[str, str]]] = {
         "triage": "triage_gym.credit.rules:Triage",
         "triage-shuffled": "triage_gym.credit.controls:ShuffledTriage",
         "roles-only": "triage_gym.credit.controls:RolesOnly",
+        "gigpo": "triage_gym.credit.trials:GiGPO",
+        "pivoarl": "triage_gym.credit.trials:PivoARL",
+        "metarl": "triage_gym.credit.trials:MetaRL",
+        "r3l": "triage_gym.credit.trials:R3L",
     },
     "envs": {
         "alfworld": "triage_gym.envs.alfworld.env:ALFWorldEnv",

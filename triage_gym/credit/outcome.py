@@ -41,7 +41,7 @@ def outcome_advantages(
     """
     if norm not in NORMS:
         raise InputError(f"Expected `norm` to be one of {NORMS}, got {norm!r}")
-    scores, group, count = _grouped(records)
+    scores, group, count = grouped(records)
     out = np.zeros(len(records))
     included = group >= 0
     if not included.any():
@@ -61,7 +61,7 @@ def outcome_advantages(
 
 def outcome_varies(records: Sequence[EpisodeRecord]) -> NDArray[np.bool_]:
     """Whether the outcomes of each rollout's group differ, shape ``(records,)``; False for rollouts with an error."""
-    scores, group, count = _grouped(records)
+    scores, group, count = grouped(records)
     out = np.zeros(len(records), dtype=bool)
     included = group >= 0
     if included.any():
@@ -69,8 +69,12 @@ def outcome_varies(records: Sequence[EpisodeRecord]) -> NDArray[np.bool_]:
     return out
 
 
-def _grouped(records: Sequence[EpisodeRecord]) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
-    """Scores, the number of each record's group (-1 when excluded) and how many groups there are."""
+def grouped(records: Sequence[EpisodeRecord]) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+    """Scores, the number of each record's group (-1 when excluded) and how many groups there are.
+
+    Raises:
+        InputError: For a score that is not finite or beyond :data:`MAX_SCORE`.
+    """
     numbers: dict[str, int] = {}
     group = np.full(len(records), -1, dtype=np.int64)
     scores = np.zeros(len(records))

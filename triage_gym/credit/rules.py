@@ -48,8 +48,8 @@ class RuleOptions(ABC):
 
     def __post_init__(self) -> None:
         check_number("eps", self.eps, above=0.0)
-        _check_bool("whiten", self.whiten)
-        _check_choice("dtype", self.dtype, get_args(DType))
+        check_bool("whiten", self.whiten)
+        check_choice("dtype", self.dtype, get_args(DType))
 
     @abstractmethod
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
@@ -75,7 +75,7 @@ class RoleOptions(RuleOptions):
     def __post_init__(self) -> None:
         RuleOptions.__post_init__(self)
         check_number("lam", self.lam, least=0.0)
-        _check_bool("guard", self.guard)
+        check_bool("guard", self.guard)
 
     def credit(
         self,
@@ -94,7 +94,7 @@ class RoleOptions(RuleOptions):
         """
         return combine(
             segments,
-            outcome,
+            outcome[segments.owner],
             role_values(roles, worth),
             lam=self.lam,
             live=outcome_varies(segments.records) if self.guard else None,
@@ -113,19 +113,21 @@ class OutcomeAndRoleOptions(RoleOptions):
 
     def __post_init__(self) -> None:
         RoleOptions.__post_init__(self)
-        _check_choice("norm", self.norm, get_args(GroupNorm))
+        check_choice("norm", self.norm, get_args(GroupNorm))
 
     def outcome(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
         """Outcome term a record, shape ``(records,)``."""
         return outcome_advantages(records, self.norm, self.eps)
 
 
-def _check_bool(name: str, value: Any) -> None:
+def check_bool(name: str, value: Any) -> None:
+    """Raise InputError unless ``value`` is True or False."""
     if not isinstance(value, bool):
         raise InputError(f"Expected `{name}` to be True or False, got {value!r}")
 
 
-def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raise InputError unless ``value`` is one of ``choices``."""
     if value not in choices:
         raise InputError(f"Expected `{name}` to be one of {choices}, got {value!r}")
 
@@ -153,12 +155,12 @@ class GRPO(RuleOptions):
 
     def __post_init__(self) -> None:
         RuleOptions.__post_init__(self)
-        _check_choice("norm", self.norm, get_args(GroupNorm))
+        check_choice("norm", self.norm, get_args(GroupNorm))
 
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
-        outcome = outcome_advantages(records, self.norm, self.eps)
-        return combine(Segments(records), outcome, whitened=self.whiten, eps=self.eps, dtype=self.dtype)
+        segments, outcome = Segments(records), outcome_advantages(records, self.norm, self.eps)
+        return combine(segments, outcome[segments.owner], whitened=self.whiten, eps=self.eps, dtype=self.dtype)
 
 
 @final
@@ -168,8 +170,8 @@ class RLOO(RuleOptions):
 
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
-        outcome = outcome_advantages(records, "leave_one_out", self.eps)
-        return combine(Segments(records), outcome, whitened=self.whiten, eps=self.eps, dtype=self.dtype)
+        segments, outcome = Segments(records), outcome_advantages(records, "leave_one_out", self.eps)
+        return combine(segments, outcome[segments.owner], whitened=self.whiten, eps=self.eps, dtype=self.dtype)
 
 
 @final

@@ -31,7 +31,7 @@ class CreditTerms:
     """
 
     outcome: NDArray[np.float64]
-    """Part from the rollout's result, the same for every trained segment."""
+    """Part from results: the same for every trained segment of a rollout, or the turn's own in rules that credit turns."""
     role: NDArray[np.float64]
     """Part from the segment's role, weight included."""
     advantage: NDArray[np.float64]
@@ -112,7 +112,7 @@ def combine(
 
     Args:
         segments: The batch, laid end to end.
-        outcome: Outcome term a record, shape ``(records,)``.
+        outcome: Outcome term a segment, shape ``(segments,)``.
         worth: Worth of each segment's role, NaN for unjudged ones, shape ``(segments,)``; None for no role term.
         lam: Weight of the role term; with 0 nothing depends on labels.
         live: Records whose roles count, shape ``(records,)``; None for all.
@@ -121,7 +121,7 @@ def combine(
         dtype: Type of the returned arrays. Everything is computed in float64.
     """
     trained = segments.trained
-    outcome_term = np.where(trained, outcome[segments.owner], 0.0)
+    outcome_term = np.where(trained, outcome, 0.0)
     role_term, counted = np.zeros(len(trained)), trained
     if worth is not None and lam != 0.0:
         judged = ~np.isnan(worth)
@@ -136,9 +136,12 @@ def combine(
     return [CreditTerms(*(a[start:stop].copy() for a in arrays)) for start, stop in segments.bounds]
 
 
-def check_number(name: str, value: Any, *, least: float = -np.inf, above: float = -np.inf) -> None:
-    """Raise InputError unless ``value`` is a finite number, at least ``least`` and above ``above``."""
+def check_number(
+    name: str, value: Any, *, least: float = -np.inf, above: float = -np.inf, most: float = np.inf
+) -> None:
+    """Raise InputError unless ``value`` is a finite number, in [``least``, ``most``] and above ``above``."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
-    if not number or value < least or value <= above:
+    if not number or value < least or value <= above or value > most:
         bound = f" above {above}" if above > -np.inf else f" of at least {least}" if least > -np.inf else ""
+        bound = f" in [{least}, {most}]" if most < np.inf else bound
         raise InputError(f"Expected `{name}` to be a finite number{bound}, got {value!r}")

@@ -1,0 +1,295 @@
+"""Credit rules for trials, in which a failed attempt is retried: PivoARL and what it is compared with.
+
+With g and G as in :mod:`triage_gym.credit.returns` and A_i the outcome term of GRPO::
+
+    PivoARL, MetaRL, base="grpo"    (G_t - μ) / σ          μ, σ over the group's rollouts, each weighing the same
+    PivoARL, MetaRL, base="gigpo"   A_i + ω (G_t - mean) / std    over the group's turns at the same observation
+    GiGPO                           the same with g_t instead of G_t
+    R3L                             amplified A_i from the pivot on, nothing before it, + ω A^S for base="gigpo"
+
+``triage=True`` adds λ c[role] (``"pivoarl+triage"``). All attempts of all trials are rollouts of their group. Segments
+that a retry copied are trained in the attempt that acted them and nowhere else. What is excluded, copied or unjudged is
+said in :mod:`triage_gym.credit.terms`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal, cast, final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triage_gym.credit.baselines import against_anchors, against_rollouts, standardise
+from triage_gym.credit.outcome import outcome_advantages, outcome_varies
+from triage_gym.credit.returns import (
+    NONE,
+    Returns,
+    Variant,
+    at_start,
+    cross_attempt_returns,
+    kept_turns,
+    next_attempts,
+    step_returns,
+    turn_rewards,
+)
+from triage_gym.credit.rules import (
+    CONSTANTS,
+    GroupNorm,
+    RuleOptions,
+    check_bool,
+    check_choice,
+    check_constants,
+    worth_of,
+)
+from triage_gym.credit.terms import CreditTerms, Segments, check_number, combine, role_values
+from triage_gym.records import EpisodeRecord
+
+Base = Literal["grpo", "gigpo"]
+RetryFrom = Literal["pivot", "start"]
+ReflectionReturn = Literal["attempt", "trial"]
+ReflectionBaseline = Literal["batch", "group"]
+POLICY: Final = "policy"
+"""``Reflection.source`` of what the trained policy wrote itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnOptions(RuleOptions):
+    """Every rule that credits turns rather than whole rollouts, with roles on top if asked."""
+
+    attempts: ClassVar[int] = 1
+    """Attempts at a task that a trainer makes unless told otherwise."""
+    retry_from: ClassVar[RetryFrom] = "pivot"
+    """Where a trainer's retries begin unless told otherwise."""
+
+    norm: GroupNorm = "mean_std"
+    """``mean_std``, or ``mean`` to leave out the division; for every comparison that the rule makes."""
+    returns: Returns = "outcome"
+    """What turns are paid with, see :func:`~triage_gym.credit.returns.turn_rewards`."""
+    gamma_step: float = 0.95
+    """Discount a turn, in [0, 1]."""
+    omega: float = 1.0
+    """Weight ω of the term from turns at the same observation."""
+    triage: bool = False
+    """Add the weighted worth of the segment's role; the records then need labels."""
+    lam: float = 0.2
+    """Weight λ of the role term. 0 is the rule without."""
+    constants: tuple[float, float, float, float] = CONSTANTS
+    """Worth of D, E, N, R."""
+
+    def __post_init__(self) -> None:
+        RuleOptions.__post_init__(self)
+        check_choice("norm", self.norm, get_args(GroupNorm))
+        check_choice("returns", self.returns, get_args(Returns))
+        check_number("gamma_step", self.gamma_step, least=0.0, most=1.0)
+        check_number("omega", self.omega, least=0.0)
+        check_bool("triage", self.triage)
+        check_number("lam", self.lam, least=0.0)
+        check_constants(self.constants)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether something must judge the segments first."""
+        return self.triage
+
+    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
+        """How each record's advantages came about; ``outcome`` is the credit of the turn before roles."""
+        segments = Segments(records)
+        outcome = self.isolated(segments)
+        worth = role_values(segments.roles(), worth_of(self.constants)) if self.triage else None
+        return combine(segments, outcome, worth, lam=self.lam, whitened=self.whiten, eps=self.eps, dtype=self.dtype)
+
+    @abstractmethod
+    def isolated(self, segments: Segments) -> NDArray[np.float64]:
+        """Credit before roles, shape ``(segments,)``; it may take segments out of ``segments.trained``."""
+
+    def with_anchors(
+        self, outcome: NDArray[np.float64], returns: Sequence[NDArray[np.float64]], segments: Segments
+    ) -> NDArray[np.float64]:
+        """A^E + ω A^S of GiGPO, from the outcome term a segment and the returns of a record's turns."""
+        return outcome + self.omega * against_anchors(joined(returns), segments, self.norm, self.eps)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GiGPO(TurnOptions):
+    """Outcome term plus ω times the turn's return against those from the same observation (GiGPO, arXiv:2505.10978).
+
+    Returns stay inside the attempt.
+    """
+
+    def isolated(self, segments: Segments) -> NDArray[np.float64]:
+        """A^E + ω A^S, shape ``(segments,)``."""
+        outcome = outcome_advantages(segments.records, self.norm, self.eps)[segments.owner]
+        inside = [step_returns(r, self.gamma_step) for r in turn_rewards(segments.records, self.returns)]
+        return self.with_anchors(outcome, inside, segments)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialOptions(TurnOptions):
+    """Every rule that looks across the attempts of a trial."""
+
+    attempts: ClassVar[int] = 3
+
+    base: Base = "grpo"
+    """What the returns are compared with: the rollouts of the group, or turns at the same observation."""
+
+    def __post_init__(self) -> None:
+        TurnOptions.__post_init__(self)
+        check_choice("base", self.base, get_args(Base))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AcrossAttempts(TrialOptions):
+    """PivoARL and MetaRL: returns that reach into later attempts, and reflections paid by what came of them."""
+
+    gamma_traj: float = 0.6
+    """Discount an attempt, in [0, 1]."""
+    reflection_return: ReflectionReturn = "attempt"
+    """A reflection is paid the return of the next ``attempt`` from where it began, or of the rest of the ``trial``."""
+    reflection_baseline: ReflectionBaseline = "batch"
+    """Reflections are compared over the ``batch`` or within their ``group``, which often holds one or two."""
+
+    def __post_init__(self) -> None:
+        TrialOptions.__post_init__(self)
+        check_number("gamma_traj", self.gamma_traj, least=0.0, most=1.0)
+        check_choice("reflection_return", self.reflection_return, get_args(ReflectionReturn))
+        check_choice("reflection_baseline", self.reflection_baseline, get_args(ReflectionBaseline))
+
+    @abstractmethod
+    def across(self, records: Sequence[EpisodeRecord]) -> list[NDArray[np.float64]]:
+        """G of each turn, one array a record."""
+
+    def isolated(self, segments: Segments) -> NDArray[np.float64]:
+        """The returns against the base, shape ``(segments,)``."""
+        returns = self.across(segments.records)
+        if self.base == "grpo":
+            return against_rollouts(joined(returns), segments, self.norm, self.eps)
+        outcome = outcome_advantages(segments.records, self.norm, self.eps)[segments.owner]
+        return self.with_anchors(outcome, returns, segments)
+
+    def reflections(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
+        """Advantage of the reflection that each record began with, shape ``(records,)``; 0 where none is trained.
+
+        Trained are the policy's own, malformed ones as well: what the restart that they caused came to is what they
+        were worth. The reward is the return from where the record began; it is compared over all trained reflections
+        of the batch, each weighing the same. A group has one or two of them as a rule, too few for a mean that is not
+        mostly the reflection itself; the baseline of a batch does not know how hard a task is, but pushes in no
+        direction on the whole, since its advantages sum to 0.
+        """
+        if self.reflection_return == "trial":
+            reward = at_start(records, self.across(records))
+        else:
+            next_attempts(records)  # refuses what the rule itself refuses
+            inside = [step_returns(r, self.gamma_step) for r in turn_rewards(records, self.returns)]
+            reward = at_start(records, inside)
+        bucket = np.full(len(records), -1, dtype=np.int64)
+        numbers: dict[str, int] = {}
+        for i, record in enumerate(records):
+            if is_trained(record):
+                name = record.group_id if self.reflection_baseline == "group" else ""
+                bucket[i] = numbers.setdefault(name, len(numbers))
+        return cast("NDArray[np.float64]", standardise(reward, bucket, self.norm, self.eps).astype(self.dtype))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PivoARL(AcrossAttempts):
+    """Turns before the pivot, which the retry kept, share in later attempts; those from it on do not.
+
+    PivoARL, arXiv:2607.03702; the formulas are our reading of its prose.
+    """
+
+    def across(self, records: Sequence[EpisodeRecord]) -> list[NDArray[np.float64]]:
+        """G of each turn, one array a record."""
+        return cross_attempt_returns(records, "pivoarl", self.gamma_step, self.gamma_traj, returns=self.returns)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetaRL(AcrossAttempts):
+    """All turns of a failed attempt share in later attempts (LaMer, arXiv:2512.16848); retries restart in full."""
+
+    retry_from: ClassVar[RetryFrom] = "start"
+
+    reflection_return: ReflectionReturn = "trial"
+    """A reflection is paid the return of the rest of the ``trial``, as in LaMer, or of the next ``attempt`` alone."""
+    variant: Variant = "paper"
+    """The formula of the ``paper``, or of its ``code``, which also discounts by the turns left in the failed attempt."""
+
+    def __post_init__(self) -> None:
+        AcrossAttempts.__post_init__(self)
+        check_choice("variant", self.variant, get_args(Variant))
+
+    def across(self, records: Sequence[EpisodeRecord]) -> list[NDArray[np.float64]]:
+        """G of each turn, one array a record."""
+        return cross_attempt_returns(
+            records, "metarl", self.gamma_step, self.gamma_traj, self.variant, returns=self.returns
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class R3L(TrialOptions):
+    """Nothing for turns before the pivot, in the failed attempt as in the retry; what went well is amplified.
+
+    R3L, arXiv:2601.03715. R_max is the highest score of a group when it belongs to a ``success``; where outcomes are
+    equal nothing is learnt (the paper has α there too; ours, so that only differences count).
+    """
+
+    norm: GroupNorm = "mean"
+    """``mean`` as in the paper, or ``mean_std``; for every comparison that the rule makes."""
+    alpha: float = 3.0
+    """Amplification α of advantages above 0."""
+    variant: Variant = "paper"
+    """What a rollout with the highest score gets: α in the ``paper``, 1 in its ``code``."""
+
+    def __post_init__(self) -> None:
+        TrialOptions.__post_init__(self)
+        check_number("alpha", self.alpha, least=0.0)
+        check_choice("variant", self.variant, get_args(Variant))
+
+    def isolated(self, segments: Segments) -> NDArray[np.float64]:
+        """Amplified outcome from the pivot on, shape ``(segments,)``; the turns before it are not trained."""
+        records = segments.records
+        for (begin, _), kept in zip(segments.bounds, kept_turns(records), strict=True):
+            segments.trained[begin : begin + kept] = False
+        outcome = self.amplified(records)[segments.owner]
+        if self.base == "grpo":
+            return outcome
+        inside = [step_returns(r, self.gamma_step) for r in turn_rewards(records, self.returns)]
+        return self.with_anchors(outcome, inside, segments)
+
+    def amplified(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
+        """Outcome term a record: α (or 1) for the maximum, α A for other A > 0, A for the rest; shape ``(records,)``."""
+        outcome = outcome_advantages(records, self.norm, self.eps)
+        top: dict[str, float] = {}
+        for record in records:
+            if record.error is None:
+                top[record.group_id] = max(record.score, top.get(record.group_id, -np.inf))
+        best = np.array([r.error is None and r.success and r.score == top[r.group_id] for r in records], dtype=bool)
+        amplified = np.where(outcome > 0.0, self.alpha * outcome, outcome)
+        return np.where(best & outcome_varies(records), 1.0 if self.variant == "code" else self.alpha, amplified)
+
+    def reflections(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
+        """1 for a reflection of the policy that led from a failed attempt to a better, successful one, else 0.
+
+        R3L imitates the reflections that helped and leaves out the others. Shape ``(records,)``.
+        """
+        helped = np.zeros(len(records), dtype=self.dtype)
+        for i, after in enumerate(next_attempts(records)):
+            if after != NONE and is_trained(records[after]):
+                helped[after] = records[after].success and records[after].score > records[i].score
+        return cast("NDArray[np.float64]", helped)
+
+
+def joined(returns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The arrays of the records end to end, shape ``(segments,)``."""
+    return np.concatenate([*returns, np.zeros(0)])
+
+
+def is_trained(record: EpisodeRecord) -> bool:
+    """Whether ``record`` began with a reflection that the policy itself wrote, and may be trained."""
+    return record.error is None and record.reflection is not None and record.reflection.source == POLICY
