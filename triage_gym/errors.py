@@ -13,6 +13,38 @@ class InputError(TriageGymError, ValueError):
     """A file, a JSON document or an argument from outside does not have the form it must have."""
 
 
+class MalformedReflection(InputError):
+    """A text is no reflection in the form that was asked for.
+
+    Args:
+        kind: What is wrong, one of :data:`triage_gym.reflection.parsing.PROBLEMS`.
+        message: The same in words.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class EndpointError(TriageGymError, RuntimeError):
+    """A language model's endpoint gave no answer.
+
+    Args:
+        kind: What kind of failure, one of :data:`triage_gym.llm.client.FAILURES`.
+        message: The same in words, without the key.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
 class MissingDependency(TriageGymError, ImportError):
     """An optional package is needed; the message names the extra that installs it."""
 

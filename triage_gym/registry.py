@@ -1,10 +1,10 @@
-"""Plug-ins by name: judges, reflectors, credit rules and environments, from config that serialises.
+"""Plug-ins by name: judges, reflectors, checks of pivots, credit rules and environments, from config that serialises.
 
 A *spec* is a registered name (``"rule"``), a path (``"package.module:attribute"``) or a config dict
 (``{"name": "rule", "domain": "alfworld"}``) whose other keys are keyword arguments. Specs deep-copy, pickle and go
 through JSON, which live objects do not; that is why wrappers take specs and resolve them late.
 Third parties register through the entry-point groups ``triage_gym.judges``, ``triage_gym.reflectors``,
-``triage_gym.credit`` and ``triage_gym.envs``.
+``triage_gym.checks``, ``triage_gym.credit`` and ``triage_gym.envs``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from triage_gym.errors import InputError, TriageGymError
 from triage_gym.origin import described, users_line
 
-Kind = Literal["judges", "reflectors", "credit", "envs"]
+Kind = Literal["judges", "reflectors", "checks", "credit", "envs"]
 _FUNCTIONS: Final[dict[Kind, str]] = {"credit": "rule", "reflectors": "reflector"}
 """Kinds whose plug-ins may be plain functions, and what such a function is."""
 
@@ -29,10 +29,17 @@ BUILTIN: Final[dict[Kind, dict[str, str]]] = {
         "rule": "triage_gym.judges.rule:RuleJudge",
     },
     "reflectors": {
+        "policy": "triage_gym.reflection.reflectors:PolicyReflector",
         "role": "triage_gym.reflection.reflectors:RoleReflector",
+        "entropy": "triage_gym.reflection.policy_signals:EntropyReflector",
+        "value": "triage_gym.reflection.policy_signals:ValueReflector",
+        "oracle": "triage_gym.reflection.reflectors:OracleReflector",
         "random": "triage_gym.reflection.reflectors:RandomReflector",
         "restart": "triage_gym.reflection.reflectors:RestartReflector",
-        "oracle": "triage_gym.reflection.reflectors:OracleReflector",
+    },
+    "checks": {
+        "oracle": "triage_gym.reflection.verification:OracleCheck",
+        "rollouts": "triage_gym.reflection.verification:RolloutCheck",
     },
     "credit": {
         "grpo": "triage_gym.credit.rules:GRPO",
@@ -77,6 +84,7 @@ ENV_IDS: Final[dict[str, str]] = {
 _registered: dict[Kind, dict[str, str | Callable[..., Any]]] = {
     "judges": {},
     "reflectors": {},
+    "checks": {},
     "credit": {},
     "envs": {},
 }
@@ -86,7 +94,7 @@ def register(kind: Kind, name: str, target: str | Callable[..., Any]) -> None:
     """Make ``name`` known for this process.
 
     Args:
-        kind: ``"judges"``, ``"reflectors"``, ``"credit"`` or ``"envs"``.
+        kind: ``"judges"``, ``"reflectors"``, ``"checks"``, ``"credit"`` or ``"envs"``.
         name: What a user writes in a config.
         target: A factory, or its ``"module:attr"`` path (needed when configs travel to other processes).
 
