@@ -13,7 +13,7 @@ from trial_records import first, retry
 from triage_gym.errors import GroupError, InputError
 from triage_gym.records import EpisodeRecord
 from triage_gym.statistics import wilson
-from triage_gym.trials import Trial, Turns, key_of, paired_pass, solved_within, summary, trials_of
+from triage_gym.trials import Trial, TrialSummary, Turns, key_of, paired_pass, solved_within, summary, trials_of
 
 
 def example() -> list[EpisodeRecord]:
@@ -140,6 +140,28 @@ def test_arguments_that_fit_nothing_are_refused() -> None:
         solved_within(trials, [0])
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"schema": 2}, {"trials": None, "extra": 1}, {"solved": [{"estimate": 1.0}]}, {"gain": {"turns": 1}}, {"made": 3}],
+)
+def test_only_a_summary_is_read_as_one(change: dict[str, object]) -> None:
+    data = summary(trials_of(example()), 3).to_json()
+    assert TrialSummary.from_json(data).to_json() == data
+    with pytest.raises(InputError, match="summary of trials"):
+        TrialSummary.from_json({**data, **change})
+    with pytest.raises(InputError, match="summary of trials"):
+        TrialSummary.from_json([data])
+
+
+def test_a_reflector_that_failed_named_no_turn() -> None:
+    root = first("abc")
+    failed = retry(root, 0, "x", oracle=2)
+    assert failed.reflection is not None
+    failed = replace(failed, reflection=replace(failed.reflection, source="failed"))
+    found = summary([Trial((root, failed))], 2)
+    assert (found.problems, found.accuracy) == ({"failed": 1}, None)
+
+
 @st.composite
 def some_trials(draw: st.DrawFn) -> list[EpisodeRecord]:
     records = []
@@ -175,4 +197,4 @@ def test_laws(records: list[EpisodeRecord], random: object) -> None:
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     again = summary(trials_of(shuffled), 4, bits={key_of(r): 1.0 for r in records})
     assert again.to_json() == found.to_json(), "records come in any order"
-    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["schema"] == 1
+    assert TrialSummary.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found

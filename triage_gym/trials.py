@@ -211,15 +211,47 @@ class TrialSummary:
     reflections: int
     """Retries that began with a reflection."""
     problems: Mapping[str, int]
-    """Malformed ones among them, by what was wrong."""
+    """Those among them that named no turn, by why: what was wrong with the words, or that the reflector failed."""
     accuracy: Accuracy | None
     """None where no expert was asked."""
     gain: Gain | None
     """None without retries."""
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object, version ``schema``."""
+        """A JSON object, version ``schema``, that :meth:`from_json` reads back."""
         return {"schema": SCHEMA, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> TrialSummary:
+        """The summary written by :meth:`to_json`.
+
+        Raises:
+            InputError: For anything else.
+        """
+        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+            raise InputError(f'Expected a summary of trials with "schema": {SCHEMA}, got {data!r:.80}')
+        try:
+            accuracy, gain = data["accuracy"], data["gain"]
+            parts: dict[str, Any] = {
+                "solved": tuple(Interval(**s) for s in data["solved"]),
+                "made": tuple(data["made"]),
+                "generated": _read_turns(data["generated"]),
+                "replayed": _read_turns(data["replayed"]),
+                "written": Written(**data["written"]),
+                "accuracy": None if accuracy is None else _read_accuracy(accuracy),
+                "gain": None if gain is None else Gain(**gain),
+            }
+            return cls(**{k: v for k, v in data.items() if k != "schema"} | parts)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"Expected a summary of trials, got one that does not fit: {error}") from error
+
+
+def _read_turns(data: Mapping[str, Any]) -> Turns:
+    return Turns(data["total"], data["per_trial"], tuple(data["by_attempt"]))
+
+
+def _read_accuracy(data: Mapping[str, Any]) -> Accuracy:
+    return Accuracy(Interval(**data["equal"]), Interval(**data["within_one"]), data["distance"])
 
 
 def summary(
@@ -267,7 +299,7 @@ def summary(
         statuses=_counted(r.restore_status for r in retries),
         checks=_counted((checks or {})[key_of(r)] for r in retries if key_of(r) in (checks or {})),
         reflections=sum(r.reflection is not None for r in retries),
-        problems=_counted(r.reflection.problem for r in retries if r.reflection is not None and r.reflection.problem),
+        problems=_counted(problem for r in retries if (problem := _problem(r))),
         accuracy=_accuracy(trials),
         gain=_gain(retries, bits or {}),
     )
@@ -326,6 +358,13 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
     return {name: found[name] for name in sorted(found, key=lambda name: (-found[name], name))}
 
 
+def _problem(record: EpisodeRecord) -> str:
+    """Why the reflection that ``record`` began with named no turn; empty when it did, or when there is none."""
+    if record.reflection is None:
+        return ""
+    return record.reflection.problem or ("failed" if record.reflection.source == "failed" else "")
+
+
 def _written(records: Sequence[EpisodeRecord], tokens: Callable[[str], int] | None) -> Written:
     count = words if tokens is None else tokens
     return Written(
@@ -340,7 +379,7 @@ def _accuracy(trials: Sequence[Trial]) -> Accuracy | None:
     for trial in trials:
         for record in trial.records:
             reflection = record.reflection
-            if record.oracle_pivot < 0 or reflection is None or reflection.problem:
+            if record.oracle_pivot < 0 or reflection is None or _problem(record):
                 continue
             last = len(trial.records[record.parent]) - 1
             apart.append(abs(min(max(reflection.pivot, 0), last) - record.oracle_pivot))
