@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from triage_gym import registry
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policy.alfworld_features import AlfworldFeatures
 from triage_gym.trainers.policy.features import Features
+from triage_gym.trainers.policy.grid_features import GridFeatures
 from triage_gym.trainers.policy.hashed_features import HashedFeatures
 from triage_gym.trainers.policy.text_scorer import TextScorer
 from triage_gym.trainers.probing import check_device
+
+_BEST: Final[dict[str, str]] = {"alfworld": "alfworld", "minesweeper": "grid", "sokoban": "grid"}
+"""What ``auto`` stands for, by environment; ``generic`` for the others."""
 
 
 def make_policy(config: TrainConfig) -> TextScorer:
@@ -34,12 +40,12 @@ def make_policy(config: TrainConfig) -> TextScorer:
 
 
 def _features(config: TrainConfig, remarks: bool) -> Features:
-    name = config.policy
+    name: str = config.policy
     if name == "auto":
-        name = "alfworld" if config.is_alfworld else "generic"
+        name = _BEST.get(registry.env_name(config.env), "generic")
     if name == "alfworld":
         return AlfworldFeatures(config.limit, remarks=remarks)
-    return HashedFeatures(remarks=remarks)
+    return GridFeatures(remarks=remarks) if name == "grid" else HashedFeatures(remarks=remarks)
 
 
 def _heads(config: TrainConfig) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ _OWN_BITS: Final = 6
 
 
 @lru_cache(maxsize=16_384)
-def _words(text: str) -> tuple[str, ...]:
+def words_of(text: str) -> tuple[str, ...]:
+    """The words and marks of a text, each once."""
     return tuple(dict.fromkeys(_WORD.findall(text[:_MAX_TEXT].lower())))
 
 
@@ -38,13 +39,13 @@ def _bucket(word: str, buckets: int) -> int:
 
 @lru_cache(maxsize=16_384)
 def _state_words(kind: str, text: str) -> tuple[int, ...]:
-    return tuple(_bucket(f"{kind}:{word}", _STATE_BUCKETS) for word in _words(text))
+    return tuple(_bucket(f"{kind}:{word}", _STATE_BUCKETS) for word in words_of(text))
 
 
 @lru_cache(maxsize=65_536)
 def _tokens(command: str) -> tuple[int, ...]:
     """Up to 12 tokens: the first word (the verb), the verb with each other word, and each word."""
-    words = _words(command)
+    words = words_of(command)
     if not words:
         return (1,)
     names = [f"verb {words[0]}", *(f"{words[0]} {w}" for w in words[1:6]), *(f"word {w}" for w in words[1:6])]
@@ -97,11 +98,11 @@ class HashedFeatures:
 
     def encode(self, memory: HashedMemory, admissible: Sequence[str], register: Register) -> Encoded:
         """The situation of an episode; every admissible command is a candidate."""
-        task, seen = set(_words(memory.task)), set(_words(memory.observation))
+        task, seen = set(words_of(memory.task)), set(words_of(memory.observation))
         keys = []
         for text in admissible:
             bits = memory.bits.get(text, 0)
-            rest = _words(text)[1:]
+            rest = words_of(text)[1:]
             if rest:
                 shared = [word in task for word in rest]
                 bits |= (IN_TASK if any(shared) else 0) | (ALL_IN_TASK if all(shared) else 0)

@@ -11,8 +11,11 @@ first attempts were. Training is free to unlearn this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import torch
+from torch import Tensor
 
 WARNED_HERE, WARNED = 1, 2
 """Named by a remark at this very observation; named by one at any. They come after the other candidate features."""
@@ -43,3 +46,14 @@ class Remarks:
     def mark(self, keys: Sequence[int], commands: Sequence[str], observation: str, shift: int) -> list[int]:
         """The candidates' keys with the bits of each, moved up by ``shift``."""
         return [key | self.bits(observation, text) << shift for key, text in zip(keys, commands, strict=True)]
+
+
+def with_remarks(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a policy that knows no remarks, for one that does: the two bits are added with :data:`PRIORS`."""
+    feature, bias = weights["feature"], weights["feature_bias"]
+    more = torch.zeros((feature.shape[0], len(PRIORS)), dtype=feature.dtype)
+    return {
+        **weights,
+        "feature": torch.cat([feature, more], 1),
+        "feature_bias": torch.cat([bias, torch.tensor(PRIORS, dtype=bias.dtype)]),
+    }

@@ -59,6 +59,11 @@ class TextScorer:
         self._embedded = torch.zeros((0, width), device=self._device)
         self._fresh = np.zeros(0, bool)
 
+    @property
+    def reads_remarks(self) -> bool:
+        """Whether remarks on failed attempts change what it does."""
+        return bool(self._features.priors)
+
     def begin(self, task: str, observation: str) -> Memory:
         """The memory of a new episode."""
         return self._features.begin(task, observation)
