@@ -38,6 +38,7 @@ FRESH = {
     "reflection_source": "",
     "reflection_text": "",
     "reflection_problem": "",
+    "pivot_check": "none",
     "oracle_pivot": -1,
 }
 FALL = ["go right", "look", "go right", "go left", "go left", "go left"]

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from gymnasium import logger
 
-from triage_gym.errors import InputError
+from triage_gym.errors import InputError, MalformedReflection
 from triage_gym.protocols import Reflector
 from triage_gym.records import EpisodeRecord, Reflection, Segment
-from triage_gym.reflection.parsing import parse_reflection
+from triage_gym.reflection.parsing import read_reflection
 from triage_gym.reflection.reflectors import DISTANCE_AFTER, DISTANCE_BEFORE, CallableReflector
 from triage_gym.restore.trail import Start, Turn
 from triage_gym.restore.values import text_of
@@ -175,11 +175,11 @@ class Reflecting:
             )
 
     def _read(self, text: str) -> Reflection:
-        found = parse_reflection(text)
-        if found is None:
-            self._count("malformed")
-            return Reflection("", 0, POLICY, text, "malformed")
-        return replace(found, text=text)
+        try:
+            return read_reflection(text, "any", POLICY)
+        except MalformedReflection as error:
+            self._count(error.kind)
+            return Reflection("", 0, POLICY, text, error.kind)
 
     def _count(self, problem: str) -> None:
         self.problems[problem] = self.problems.get(problem, 0) + 1

@@ -10,6 +10,7 @@ A new attempt sees the same noise as the one before it; only the actions make th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, SupportsFloat
 
 import gymnasium as gym
@@ -17,10 +18,13 @@ from gymnasium.utils import RecordConstructorArgs
 
 from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord, Reflection, Snapshot
+from triage_gym.reflection.expert import expert_distance
 from triage_gym.reflection.reflectors import OracleReflector
-from triage_gym.restore.restorer import Choice, Restorer
+from triage_gym.reflection.verification import Verdict
+from triage_gym.restore.restorer import Choice, Restorer, Rewound
 from triage_gym.restore.stack import layers
 from triage_gym.windows import domain_of
+from triage_gym.wrappers._checking import Checking
 from triage_gym.wrappers._outcome import OutcomeReader
 from triage_gym.wrappers._reflecting import OPTIONS, Reflecting, Request, failed_record, requested
 from triage_gym.wrappers.role_judge import RoleJudgeWrapper
@@ -28,7 +32,7 @@ from triage_gym.wrappers.segment_credit import SegmentCreditWrapper
 
 Phase = Literal["new", "running", "failed", "succeeded", "broken"]
 RetryFrom = Literal["pivot", "start"]
-COUNTS: Final = ("retries", "malformed_reflections", "failed_reflectors", "restarts", "mismatches", "replayed_turns")
+COUNTS: Final = ("retries", "moved_pivots", "failed_checks", "restarts", "mismatches")
 
 
 class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -50,7 +54,8 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
       from its start, ``"mismatch"``: nor did the start, do not train this attempt) and ``restore_strategy`` (str);
     - ``reflection`` (str, the remark), ``reflection_pivot`` (int, the turn it names, -1 for none), ``reflection_source``
       (str, who), ``reflection_text`` (str, words as written) and ``reflection_problem`` (str, what was wrong with them);
-    - ``oracle_pivot`` (int, -1 unless measured).
+    - ``pivot_check`` (``"none"``, ``"passed"``, ``"moved"``: an earlier turn passed, ``"failed"``: no turn passed and the
+      reflected one is kept) and ``oracle_pivot`` (int, -1 unless measured).
 
     The observation is the one at the pivot; keys that only steps have are left out of the info.
 
@@ -74,6 +79,10 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             arXiv:2512.16848, does it).
         measure_oracle: Tell at each retry the turn that the environment's expert would have named. Asks the expert at
             every turn, which costs what the expert costs.
+        verify: Test a pivot before it is used, and move one that fails half of the way to the start, again and again:
+            ``"oracle"`` (the expert reaches the goal from there in the turns that are left), ``"rollouts"`` (one of
+            three cheap rollouts does), a path, a config dict such as ``{"name": "rollouts", "k": 5, "player":
+            "random"}`` or a :class:`~triage_gym.reflection.verification.PivotCheck`.
 
     Raises:
         InputError: For bad arguments, a ``restore`` that the stack cannot do, or a judge, credit or retry wrapper inside.
@@ -89,6 +98,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         snapshot_every: int = 8,
         retry_from: RetryFrom = "pivot",
         measure_oracle: bool = False,
+        verify: str | dict[str, Any] | Any = None,
     ) -> None:
         if max_attempts < 1:
             raise InputError(f"Expected `max_attempts` to be at least 1, got {max_attempts}")
@@ -101,6 +111,9 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 'Expected auto=False with reflector="policy", got auto=True: a bare reset() brings no words; call '
                 'reset(options={"reflection": text}), or choose another reflector'
             )
+        if verify is not None and retry_from == "start":
+            raise InputError('Expected no `verify` with retry_from="start", got both: no pivot is gone back to')
+        self._checking = None if verify is None else Checking(verify)
         RecordConstructorArgs.__init__(
             self,
             reflector=self._reflecting.recorded,
@@ -110,6 +123,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             snapshot_every=snapshot_every,
             retry_from=retry_from,
             measure_oracle=measure_oracle,
+            verify=None if self._checking is None else self._checking.recorded,
         )
         gym.Wrapper.__init__(self, env)
         self._max_attempts, self._auto = max_attempts, auto
@@ -131,6 +145,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             "malformed_reflections": sum(self.malformed.values()),
             "failed_reflectors": self._reflecting.failures,
             "replayed_turns": self._restorer.walked,
+            "checked_turns": 0 if self._checking is None else self._checking.turns,
         }
 
     @property
@@ -198,7 +213,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._phase = "broken"
         result = self._restorer.step(action)
         if self._needs_distance:
-            self._distances.append(self._distance())
+            self._distances.append(expert_distance(self.env))
         if result[2] or result[3]:
             total = sum(turn.reward for turn in self._restorer.turns)
             self._success, self._score = self._read_outcome(result[4], total, bool(result[2]), self.env)
@@ -223,19 +238,22 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _fresh(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
         self._phase = "broken"
         needs_distance = self._reflecting.prepare(self.metadata) or self._measures
+        if self._checking is not None:
+            self._checking.prepare(self.env)
         observation, info = self._restorer.reset(seed=seed, options=options)
         self._number, self._pivot = 0, -1
         self._needs_distance = needs_distance
-        self._distances = [self._distance()] if needs_distance else []
+        self._distances = [expert_distance(self.env)] if needs_distance else []
         self._phase = "running"
-        return observation, {**info, **self._facts("none", "none", None, -1)}
+        return observation, {**info, **self._facts()}
 
     def _retry(self, asked: Request) -> tuple[Any, dict[str, Any]]:
         record = self._record(asked)
         reflection = self._reflecting.reflect(asked, record, self.metadata)
         oracle_pivot = OracleReflector().reflect(record).pivot if self._measures else -1
+        pivot, verdict, visited = self._settled(reflection, record)
         self._phase = "broken"
-        rewound = self._restorer.rewind(0 if self._from_start else reflection.pivot)
+        rewound = self._restorer.rewind(pivot, visited)
         self._number += 1
         self._pivot = rewound.prefix_length
         del self._distances[rewound.prefix_length + 1 :]
@@ -243,10 +261,27 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._counts["restarts"] += rewound.status == "restarted"
         self._counts["mismatches"] += rewound.status == "mismatch"
         self._phase = "running"
-        facts = self._facts(rewound.status, rewound.strategy, reflection, oracle_pivot)
-        return rewound.observation, {**rewound.info, **facts}
+        return rewound.observation, {**rewound.info, **self._facts(rewound, reflection, verdict, oracle_pivot)}
 
-    def _facts(self, status: str, strategy: str, reflection: Reflection | None, oracle_pivot: int) -> dict[str, Any]:
+    def _settled(self, reflection: Reflection, record: EpisodeRecord) -> tuple[int, Verdict, Rewound | None]:
+        """Where the retry begins, what the check of it said, and where the stack stands already."""
+        if self._from_start or self._checking is None:
+            return 0 if self._from_start else reflection.pivot, "none", None
+        settled = self._checking.settle(reflection.pivot, record, self._restorer, self._succeeded)
+        self._counts["moved_pivots"] += settled.verdict == "moved"
+        self._counts["failed_checks"] += settled.verdict == "failed"
+        return settled
+
+    def _succeeded(self, info: Mapping[str, Any], total: float, terminated: bool) -> bool:
+        return self._read_outcome(info, total, terminated, self.env)[0]
+
+    def _facts(
+        self,
+        rewound: Rewound | None = None,
+        reflection: Reflection | None = None,
+        verdict: Verdict = "none",
+        oracle_pivot: int = -1,
+    ) -> dict[str, Any]:
         """What every reset's info tells, always with the same types."""
         said = reflection or Reflection("", -1)
         return {
@@ -254,24 +289,16 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             "pivot_step": self._pivot,
             "prefix_length": max(self._pivot, 0),
             "prefix_return": float(sum(turn.reward for turn in self._restorer.turns)),
-            "restore_status": status,
-            "restore_strategy": strategy,
+            "restore_status": "none" if rewound is None else rewound.status,
+            "restore_strategy": "none" if rewound is None else rewound.strategy,
             "reflection": said.remark,
             "reflection_pivot": said.pivot,
             "reflection_source": said.source,
             "reflection_text": said.text,
             "reflection_problem": said.problem,
+            "pivot_check": verdict,
             "oracle_pivot": oracle_pivot,
         }
-
-    def _distance(self) -> Any:
-        name = "expert_distance"
-        ask = self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
-        if not callable(ask):
-            raise InputError(
-                f"Expected an environment with {name}() for this reflector, got {self.env.unwrapped}; choose another one"
-            )
-        return ask()
 
     def _record(self, asked: Request) -> EpisodeRecord:
         """The failed attempt, for the reflector."""

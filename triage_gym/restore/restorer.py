@@ -150,13 +150,47 @@ class Restorer:
             fingerprint(observation, observed_state(self.env)), "replay", portable(start, self.turns).to_json()
         )
 
-    def rewind(self, pivot: int) -> Rewound:
+    def visit(self, pivot: int) -> Rewound | None:
+        """Bring the stack to the point after the first ``pivot`` turns and forget no turn, to look at something there.
+
+        Whoever looks may step :attr:`env`; :meth:`rewind` then begins an attempt, or another visit looks elsewhere.
+
+        Returns:
+            Where the stack stands, or None when no way led there.
+
+        Raises:
+            InputError: If ``pivot`` is not in ``[0, len(turns)]``.
+        """
+        found = self._go(pivot)
+        if found is None and pivot == 0:
+            try:
+                observation, info = self._start_again()
+            except Exception as error:  # noqa: BLE001 - whatever the reset raises, the start did not come back
+                self._give_up("restart", 0, error)
+                return None
+            return Rewound("verified", "restart", 0, observation, self._as_reset_info(info))
+        return found
+
+    def rewind(self, pivot: int, visited: Rewound | None = None) -> Rewound:
         """Go back to the point after the first ``pivot`` turns; the turns from there on are forgotten.
+
+        Args:
+            pivot: Number of turns to keep.
+            visited: What the last :meth:`visit` of this point gave, when the stack still stands there.
 
         Raises:
             InputError: If ``pivot`` is not in ``[0, len(turns)]``.
             RestoreError: If not even a reset succeeds.
         """
+        found = visited or self._go(pivot)
+        if found is None:
+            return self._restart(pivot)
+        del self.turns[pivot:]
+        self._kept = [(index, state) for index, state in self._kept if index <= pivot]
+        return found
+
+    def _go(self, pivot: int) -> Rewound | None:
+        """Go to a turn by the first way that holds, a full restart not among them."""
         if not 0 <= pivot <= len(self.turns):
             raise InputError(f"Expected a turn in [0, {len(self.turns)}] to go back to, got {pivot}")
         for name, way in self._ways(pivot):
@@ -165,10 +199,8 @@ class Restorer:
             except Exception as error:  # noqa: BLE001 - whatever a restored stack raises, the next way may still hold
                 self._give_up(name, pivot, error)
                 continue
-            del self.turns[pivot:]
-            self._kept = [(index, state) for index, state in self._kept if index <= pivot]
             return Rewound("verified", name, pivot, observation, self._as_reset_info(info))
-        return self._restart(pivot)
+        return None
 
     def _ways(self, pivot: int) -> Iterator[tuple[RestoreStrategy, Callable[[int], Reset]]]:
         capture = self._capture
