@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium as gym
@@ -134,9 +135,38 @@ def test_a_remark_and_the_prefix_are_shown_in_a_retry() -> None:
     before = prompt[: prompt.index("\n\n> go left")]
     prompt, _ = env.reset(options={"reflection": '{"remark": "go on to the right", "pivot": 2}'})
     head, _, rest = before.partition("\n")
-    assert prompt == f"{head}\nRemark on an earlier attempt: go on to the right\n{rest}"
+    assert prompt == f"{head}\nRemark on attempt 1: go on to the right\n{rest}"
     assert "Remark" in env.step("go right")[0]
     assert "Remark" not in env.reset(seed=1)[0]
+
+
+def failing(**arguments: Any) -> HistoryWrapper:
+    """A trial whose first two attempts have failed, with a remark on each."""
+    env = HistoryWrapper(PivotRetryWrapper(TimeLimit(Corridor(), 9)), **arguments)
+    env.reset(seed=1)
+    env.step("go left")
+    for remark in ("right is better", "I said: right"):
+        env.reset(options={"reflection": json.dumps({"remark": remark, "pivot": 0})})
+        if remark == "right is better":
+            env.step("go left")
+    return env
+
+
+def test_the_remarks_of_a_whole_trial_are_shown_or_the_last_or_none() -> None:
+    both = ["Remark on attempt 1: right is better", "Remark on attempt 2: I said: right"]
+    for arguments, expected in (({}, both), ({"remarks": "last"}, both[1:]), ({"show_remark": False}, [])):
+        env = failing(**arguments)
+        prompt = env.step("look")[0]
+        assert [line for line in prompt.splitlines() if line.startswith("Remark")] == expected
+        assert "Remark" not in env.reset(seed=1)[0], "a fresh trial begins without"
+    with pytest.raises(InputError, match='"all" or "last"'):
+        failing(remarks="first")
+
+
+def test_the_oldest_remark_yields_first() -> None:
+    env = failing(max_characters=180)
+    remarks = [line for line in env.step("look")[0].splitlines() if line.startswith("Remark")]
+    assert remarks == ["Remark on attempt 2: I said: right"]
 
 
 @given(
