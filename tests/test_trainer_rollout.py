@@ -23,10 +23,11 @@ from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.evaluation import evaluate
 from triage_gym.trainers.loop import train
 from triage_gym.trainers.metrics import Watch, batch_metrics
+from triage_gym.trainers.playing import play
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.policy.hashed_features import HashedFeatures
 from triage_gym.trainers.randomness import TaskOrder, capture, restore, stream
-from triage_gym.trainers.rollout import Rollouts, play
+from triage_gym.trainers.rollout import Rollouts
 from triage_gym.trainers.run_dir import read_lines
 from triage_gym.trainers.tasks import stack
 from triage_gym.wrappers import TextVectorEnv

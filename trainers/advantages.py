@@ -47,3 +47,11 @@ def _checked(name: str, own: Any, record: EpisodeRecord, number: int) -> NDArray
     if not finite:
         raise InputError(f"Expected finite advantages {where}, got {array.tolist()!r:.120}")
     return array
+
+
+def newly_acted(advantages: Sequence[NDArray[Any]], records: Sequence[EpisodeRecord]) -> NDArray[Any]:
+    """The advantages of the segments that were acted in their own attempt, laid end to end.
+
+    What a retry copied was acted, and is trained, in the attempt it was copied from.
+    """
+    return np.concatenate([own[record.prefix_length :] for own, record in zip(advantages, records, strict=True)])

@@ -101,6 +101,7 @@ def read_run(path: Path, config: TrainConfig) -> dict[str, Any]:
     metrics: dict[str, Any] = {"start": sampled[0]["success"] if sampled[0]["update"] == 0 else None}
     for at in milestones(config):
         metrics[f"success@{at}"] = next((e["success"] for e in sampled if e["turns"] >= at), None)
+    metrics |= {f"pass@{k}": solved for k, solved in enumerate(end.get("pass_at", ())[1:], 2)}
     metrics["success_greedy"] = greedy[-1]["success"]
     metrics["length_success"] = end["length_success"]
     metrics["r_per_success"] = end["r_per_success_posthoc"]
@@ -207,7 +208,8 @@ def table(comparison: Mapping[str, Any]) -> str:
 
 
 def _arm_lines(comparison: Mapping[str, Any]) -> list[str]:
-    metrics = [*(f"success@{at}" for at in comparison["milestones"]), "success_greedy", "length_success"]
+    metrics = [*(f"success@{at}" for at in comparison["milestones"]), *_passes(comparison), "success_greedy"]
+    metrics.append("length_success")
     metrics += ["r_per_success", "share_E", "share_R", "start"]
     cells = {(row["credit"], row["metric"]): row for row in comparison["summary"]}
     rows = [["arm", "n", *metrics]]
@@ -220,7 +222,8 @@ def _arm_lines(comparison: Mapping[str, Any]) -> list[str]:
 
 def _pair_lines(comparison: Mapping[str, Any]) -> list[str]:
     final = f"success@{comparison['milestones'][-1]}"
-    metrics = [*(f"success@{at}" for at in comparison["milestones"][:-1]), final, "auc", PAIRED_LENGTH, "r_per_success"]
+    metrics = [*(f"success@{at}" for at in comparison["milestones"][:-1]), final, *_passes(comparison), "auc"]
+    metrics += [PAIRED_LENGTH, "r_per_success"]
     rows = [["difference", *(f"{m} %" if m == PAIRED_LENGTH else m for m in metrics)]]
     cells = {(row["credit"], row["baseline"], row["metric"]): row for row in comparison["paired"]}
     for a, b in dict.fromkeys((row["credit"], row["baseline"]) for row in comparison["paired"]):
@@ -235,6 +238,11 @@ def _pair_lines(comparison: Mapping[str, Any]) -> list[str]:
             ]
         )
     return _aligned(rows)
+
+
+def _passes(comparison: Mapping[str, Any]) -> list[str]:
+    """Names of pass@2, pass@3, … where there are any; ``success`` is pass@1."""
+    return [f"pass@{k}" for k in range(2, (comparison["config"].get("eval_attempts") or 1) + 1)]
 
 
 def _seed_lines(comparison: Mapping[str, Any]) -> list[str]:

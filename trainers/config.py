@@ -114,7 +114,8 @@ class TrainConfig:
     demos: int | None = None
     """Successful demonstrations that the start policy is cloned from; more: a stronger start, 0: random weights.
 
-    None: 30 for ALFWorld, whose searching expert gives them, 0 for other environments, which have no such expert.
+    None: 30 for ALFWorld, whose searching expert gives them, 0 for other environments. More than 0 there needs one with an
+    ``expert_action()``, as Minesweeper, Sokoban, TextWorld and WebShop have.
     """
     demo_noise: float = 0.4
     """Share of random actions in the demonstrations. Larger: a weaker start."""
@@ -159,11 +160,6 @@ class TrainConfig:
             if getattr(self, name) is not None:
                 _at_least(self, name, 1)
         self._check_choices()
-        if self.demos and not self.is_alfworld:
-            raise InputError(
-                f"Expected `demos` to be 0 or None for the environment {self.env!r}, got {self.demos}: only ALFWorld has "
-                "a searching expert to imitate"
-            )
         if type(self.group_size) is not int or self.group_size < 2:
             raise InputError(
                 f"Expected `group_size` to be an integer of at least 2, got {self.group_size!r}: "
@@ -223,11 +219,11 @@ class TrainConfig:
         split, eval_split = self.split, self.eval_split
         if held_out is not None:
             split, eval_split = split or "train", eval_split or held_out
-        rule = registry.factory("credit", registry.config("credit", self.credit)["name"])
-        attempts = self.attempts or getattr(rule, "attempts", 1)
+        made_for, begins = _made_for(self.credit)
+        attempts = self.attempts or made_for
         trials: dict[str, Any] = {
             "attempts": attempts,
-            "retry_from": self.retry_from or getattr(rule, "retry_from", "pivot"),
+            "retry_from": self.retry_from or begins,
             "eval_attempts": self.eval_attempts or attempts,
         }
         if not self.is_alfworld:
@@ -239,6 +235,16 @@ class TrainConfig:
             eval_split=eval_split,
             task_types=self.task_types or FIVE_TYPES,
             demos=30 if self.demos is None else self.demos,
+        )
+
+    def for_arms(self, credits: Sequence[str]) -> TrainConfig:
+        """What the arms of a comparison share: resolved, but for what each credit rule decides about its attempts.
+
+        All of them are evaluated with the same number of attempts, the most that one of them trains with.
+        """
+        most = max(dataclasses.replace(self, credit=credit).resolved().eval_attempts or 1 for credit in credits)
+        return dataclasses.replace(
+            self.resolved(), attempts=self.attempts, retry_from=self.retry_from, eval_attempts=most
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -272,6 +278,15 @@ class TrainConfig:
         """Names of the fields in which ``other`` differs, in order of declaration."""
         mine, theirs = self.to_json(), other.to_json()
         return [name for name in mine if mine[name] != theirs[name]]
+
+
+def _made_for(credit: str) -> tuple[int, RetryFrom]:
+    """How many attempts a credit rule is made for, and where retries begin for it."""
+    try:
+        rule = registry.factory("credit", registry.config("credit", credit)["name"])
+    except InputError:  # refused where the rule is built: in a comparison that arm alone fails
+        return 1, "pivot"
+    return getattr(rule, "attempts", 1), getattr(rule, "retry_from", "pivot")
 
 
 def _json_object(name: str, value: Any) -> dict[str, Any]:

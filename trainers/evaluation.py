@@ -1,14 +1,16 @@
 """How good a policy is on tasks it was never trained on, without any judge in the loop.
 
-Evaluation plays each task once. No judge runs while it plays and none has a say in it. For the report alone, a rule judge
-may be asked *after* all episodes are over how many turns of each were regressions; those numbers are called ``posthoc``.
+Evaluation plays each task once; with ``attempts`` above 1, failures are retried up to that number, and the cost of it is
+told beside what it brought (:mod:`triage_gym.trials`). No judge runs while it plays and none has a say in it, but for a
+reflector that asks one. For the report alone, a rule judge may be asked *after* all episodes are over how many turns of
+each were regressions; those numbers are called ``posthoc``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,13 +22,15 @@ from triage_gym.judges.labelling import label_record
 from triage_gym.protocols import Judge
 from triage_gym.records import EpisodeRecord
 from triage_gym.trainers import checkpoint
-from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.config import RetryFrom, TrainConfig
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.policy.protocol import Policy
+from triage_gym.trainers.policy.remarks import with_remarks
 from triage_gym.trainers.policy.text_scorer import TextScorer
 from triage_gym.trainers.randomness import stream
-from triage_gym.trainers.rollout import play
 from triage_gym.trainers.tasks import EVAL_SEED, Start, Tasks, stack
+from triage_gym.trainers.trials import Plan, play_trials
+from triage_gym.trials import Key, key_of, summary, trials_of
 from triage_gym.wrappers import TextVectorEnv
 
 Mode = Literal["sampled", "greedy"]
@@ -48,6 +52,8 @@ class TaskResult:
     """Turns that a rule judge, asked afterwards, calls R; None when none was asked."""
     score: float | None = None
     """The environment's own score; None in files that were written before it was kept."""
+    solved_at: int | None = None
+    """The attempt that solved the task, from 0; None when none did. Everything else here is of the first attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,19 @@ class Evaluation:
     tasks: tuple[TaskResult, ...]
     records: tuple[EpisodeRecord, ...] = field(default=(), repr=False)
     """The episodes, when they were asked for; not part of the JSON."""
+    attempts: int = 1
+    """Most attempts at a task."""
+    trials: Mapping[str, Any] | None = None
+    """What retries brought and cost, as :meth:`triage_gym.trials.TrialSummary.to_json` says; None without any."""
 
     @property
     def success(self) -> float:
         """Share of tasks solved."""
         return sum(t.success for t in self.tasks) / len(self.tasks)
+
+    def pass_at(self, attempts: int) -> float:
+        """Share of tasks solved within the first ``attempts`` attempts."""
+        return sum(t.solved_at is not None and t.solved_at < attempts for t in self.tasks) / len(self.tasks)
 
     @property
     def score(self) -> float | None:
@@ -104,6 +118,9 @@ class Evaluation:
             "length": self.length,
             "length_success": self.length_success,
             "r_per_success_posthoc": self.r_per_success_posthoc,
+            "attempts": self.attempts,
+            "pass_at": [self.pass_at(k) for k in range(1, self.attempts + 1)],
+            "trials": self.trials,
             "tasks": [dataclasses.asdict(t) for t in self.tasks],
         }
 
@@ -116,7 +133,16 @@ class Evaluation:
         """
         try:
             tasks = tuple(TaskResult(**task) for task in data["tasks"])
-            return cls(data["update"], data["turns"], data["split"], data["mode"], data["limit"], tasks)
+            return cls(
+                data["update"],
+                data["turns"],
+                data["split"],
+                data["mode"],
+                data["limit"],
+                tasks,
+                attempts=data.get("attempts", 1),
+                trials=data.get("trials"),
+            )
         except (KeyError, TypeError) as error:
             raise InputError(f"Expected an entry of eval.json, got one that does not fit: {error}") from error
 
@@ -127,21 +153,27 @@ class Evaluator:
     Args:
         config: The run, resolved.
         judge: Asked after the episodes are over; None asks nobody.
+        measure: Whether to measure, where failures are retried, what remarks change in the policy and which pivots the
+            environment's expert would have named. It costs a second look at each turn of a retry.
 
     Raises:
         InputError: When there is no task to evaluate on.
     """
 
-    def __init__(self, config: TrainConfig, judge: Judge | None) -> None:
+    def __init__(self, config: TrainConfig, judge: Judge | None, *, measure: bool = False) -> None:
         self._config, self._judge = config, judge
         self._tasks = Tasks(config, config.eval_split, config.eval_tasks, EVAL_SEED)
         members = min(_SIDE_BY_SIDE, len(self._tasks))
-        self._vector = TextVectorEnv(stack(config, config.eval_split, None), members)
+        self._attempts = config.eval_attempts or 1
+        plan = Plan.of(config, self._attempts, measure=measure and self._attempts > 1)
+        self._plan = dataclasses.replace(plan, distill=False)
+        make = stack(config, config.eval_split, None, self._attempts, measure=self._plan.measure)
+        self._vector = TextVectorEnv(make, members)
 
     def run(
         self, policy: Policy, *, mode: Mode = "sampled", update: int = 0, turns: int = 0, keep_records: bool = False
     ) -> Evaluation:
-        """Play every task once.
+        """Play every task once, and once more after a failure while attempts are left.
 
         Args:
             policy: Whose success is asked for.
@@ -153,44 +185,75 @@ class Evaluator:
         rng = stream(self._config.seed, "evaluation", update) if mode == "sampled" else None
         results: list[TaskResult] = []
         kept: list[EpisodeRecord] = []
+        bits: dict[Key, float] = {}
         for first in range(0, len(self._tasks), self._vector.num_envs):
             numbers = range(first, min(first + self._vector.num_envs, len(self._tasks)))
-            starts = [self._tasks.start(n) for n in numbers]
-            played = play(policy, self._vector, starts, rng, keep=False)
-            for start, info, record in zip(starts, played.infos, played.records, strict=True):
-                results.append(self._result(start, info, record))
-                if keep_records and record is not None:
-                    kept.append(record)
+            starts = [self._start(n) for n in numbers]
+            found = play_trials(policy, self._vector, starts, rng, self._plan, keep=False)
+            for i, (start, info, tries) in enumerate(zip(starts, found.infos, found.tries, strict=True)):
+                records = [t.record for t in tries]
+                results.append(self._result(start, info, records))
+                kept += records
+                bits |= {key_of(r): found.bits[i, r.attempt] for r in records if (i, r.attempt) in found.bits}
         c = self._config
-        return Evaluation(update, turns, c.eval_split, mode, c.limit, tuple(results), tuple(kept))
+        trials = None
+        if self._attempts > 1:
+            trials = summary(trials_of(kept), self._attempts, bits=bits).to_json()
+        return Evaluation(
+            update,
+            turns,
+            c.eval_split,
+            mode,
+            c.limit,
+            tuple(results),
+            tuple(kept) if keep_records else (),
+            self._attempts,
+            trials,
+        )
 
-    def _result(self, start: Start, info: dict[str, Any], record: EpisodeRecord | None) -> TaskResult:
+    def _start(self, number: int) -> Start:
+        seed, options = self._tasks.start(number)
+        # Two tasks may begin alike, so trials are told apart by the number of the task.
+        return seed, {**options, "group_id": f"eval:{number}"} if self._attempts > 1 else options
+
+    def _result(self, start: Start, info: dict[str, Any], records: Sequence[EpisodeRecord]) -> TaskResult:
         name = str(info.get("task_id") or f"seed={start[0]}")
         task_type = str(info.get("task_type", ""))
-        if record is None:  # the environment broke: not solved, and nothing to count
+        if not records:  # the environment broke: not solved, and nothing to count
             return TaskResult(name, task_type, False, 0, score=0.0)
+        record = records[0]
         regressions = None
         if self._judge is not None:
             outcome_text = self._vector.metadata.get("outcome_text", ())
             judged = label_record(record, self._judge, outcome_text=outcome_text)
             regressions = sum(role == "R" for role in judged.roles)
-        return TaskResult(name, task_type, record.success, len(record), regressions, record.score)
+        solved_at = next((r.attempt for r in records if r.success and r.error is None), None)
+        return TaskResult(name, task_type, record.success, len(record), regressions, record.score, solved_at)
 
     def close(self) -> None:
         """Close the environments."""
         self._vector.close()
 
 
-def load_policy(path: str | os.PathLike[str]) -> tuple[TextScorer, TrainConfig, dict[str, Any]]:
+def load_policy(path: str | os.PathLike[str], attempts: int = 1) -> tuple[TextScorer, TrainConfig, dict[str, Any]]:
     """The policy of a run or checkpoint directory, its config and the checkpoint's state.
+
+    Args:
+        path: Run directory, checkpoint folder or checkpoint.
+        attempts: How many attempts at a task it will make at most. A policy that was trained without retries is given
+            the candidate bits that remarks set, with their start weights, when it is to make more than one.
 
     Raises:
         CheckpointError: When there is none, or its weights do not fit its config.
     """
     found = checkpoint.find(path)
-    config = TrainConfig.from_json(found.state.get("config"))
+    config = TrainConfig.from_json(found.state.get("config")).resolved()
     policy = make_policy(config)
     load_weights(policy, found.weights)
+    if attempts > 1 and not policy.reads_remarks:
+        # "random" needs no head: one that was never trained must not pass for the policy's own word.
+        policy = make_policy(dataclasses.replace(config, eval_attempts=attempts, reflector="random"))
+        load_weights(policy, with_remarks(found.weights))
     return policy, config, found.state
 
 
@@ -219,6 +282,11 @@ def evaluate(
     seed: int | None = None,
     judge: str | None = "rule",
     keep_records: bool = False,
+    attempts: int | None = None,
+    reflector: str | Mapping[str, Any] | None = None,
+    retry_from: RetryFrom | None = None,
+    verify: str | Mapping[str, Any] | None = None,
+    measure: bool = True,
 ) -> Evaluation:
     """Play held-out tasks with the policy of a run.
 
@@ -233,12 +301,18 @@ def evaluate(
         seed: Seed of the draws; the run's own when None.
         judge: Asked after all episodes are over, for ``r_posthoc``; None asks nobody.
         keep_records: Whether the result holds the episodes.
+        attempts: Most attempts at a task; the run's own when None.
+        reflector: Who names the turn that a failed attempt is retried from; the run's own when None.
+        retry_from: ``pivot``, or ``start`` for a full restart with the same remark; the run's own when None.
+        verify: How a pivot is tested before it is used; the run's own when None.
+        measure: Whether to measure what remarks change and which pivots an expert would have named, where the
+            environment has one.
 
     Raises:
         CheckpointError: When there is no policy at ``path``.
         InputError: For arguments that do not fit, or when there are no games.
     """
-    policy, config, state = load_policy(path)
+    policy, config, state = load_policy(path, attempts or 1)
     torch.set_num_threads(config.threads)
     changes: dict[str, Any] = {
         "eval_tasks": tasks if tasks is not None else (1_000_000 if games is not None else None),
@@ -246,15 +320,30 @@ def evaluate(
         "task_types": None if task_types is None else tuple(task_types),
         "limit": limit,
         "seed": seed,
+        "eval_attempts": attempts,
+        "reflector": reflector,
+        "retry_from": retry_from,
+        "verify": verify,
     }
     if games is not None:
         changes["env_kwargs"] = {**config.env_kwargs, "games": os.fspath(games)}
     config = dataclasses.replace(config, **{k: v for k, v in changes.items() if v is not None})
-    evaluator = Evaluator(config, None if judge is None else registry.make("judges", judge))
+    _check_reflector(config, policy)
+    evaluator = Evaluator(config, None if judge is None else registry.make("judges", judge), measure=measure)
     try:
         return evaluator.run(policy, mode=mode, update=state["update"], turns=state["turns"], keep_records=keep_records)
     finally:
         evaluator.close()
+
+
+def _check_reflector(config: TrainConfig, policy: Policy) -> None:
+    """Refuse a reflector that needs a head which the policy was not trained with."""
+    head = {"policy": "pointer", "value": "value"}.get(registry.config("reflectors", config.reflector)["name"])
+    if (config.eval_attempts or 1) > 1 and head is not None and not hasattr(policy.net, head):
+        raise InputError(
+            f"Expected a policy with a {head} head for the reflector {config.reflector!r}, got one that was trained "
+            "without; train with --attempts 3 and this reflector, or choose role, entropy, oracle, random or restart"
+        )
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -86,7 +86,7 @@ def compare(
             raise InputError(f"Expected `{name}` to be different values, at least one, got {given!r}")
     if workers < 1:
         raise InputError(f"Expected `workers` to be at least 1, got {workers}")
-    config = config.resolved()
+    config = config.for_arms(credits)
     probe(config)
     path = Path(run_dir)
     path.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,10 @@
 TRIAGE, arXiv:2606.32017). Candidates can be enumerated, so entropy and KL are exact sums and not estimates. Segments weigh
 equally. A batch is passed over ``epochs`` times in random minibatches.
 
+Where the policy reflects itself, its choices of pivots are decisions like its commands, with advantages of their own (the
+returns of the retries they led to; PivoARL, arXiv:2607.03702): the same objective over them, as a whole, is added in every
+gradient step. A value head, where there is one, is fitted to the outcomes by squared error; it moves no other weights.
+
 A gradient step whose loss or gradient is not finite is not taken: it is counted, its minibatch is written to disk, and the
 third in a row ends the run.
 """
@@ -28,6 +32,7 @@ from triage_gym.errors import CheckpointError, TrainingError
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.run_dir import write_json
+from triage_gym.trainers.trials import Reflections
 
 _SMALLEST: Final = -80.0
 """Log-probabilities below this count as this: 1e-35, next to nothing in a sum."""
@@ -91,6 +96,49 @@ def loss(
     return Loss(total, policy, h, to_start, approx_kl, clip_fraction)
 
 
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What a batch of trials teaches besides its commands."""
+
+    steps: Steps
+    """All decisions of the batch, which reflections point into."""
+    reflections: Reflections | None = None
+    """The policy's own reflections, ``M`` of them; None when it made none or nothing says what they were worth."""
+    advantages: Tensor | None = None
+    """``(M,)`` float32, theirs."""
+    outcomes: Tensor | None = None
+    """``(B,)`` float32, what each decision's attempt came to, for a value head; None without one."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Metrics that it adds."""
+        reflects = ("reflection_loss", "reflection_entropy") if self.reflections is not None else ()
+        return reflects if self.outcomes is None else (*reflects, "value_loss")
+
+    def loss(self, policy: Policy, config: TrainConfig, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
+        """What is added to the objective of the minibatch ``rows``, and its parts."""
+        total, parts = torch.zeros((), device=self.steps.choices.device), dict[str, float]()
+        if self.reflections is not None and self.advantages is not None:
+            found = loss(
+                policy.pivot_log_probs(self.steps, self.reflections.turns),
+                self.reflections.choices,
+                self.reflections.old_log_probs,
+                self.advantages,
+                clip=config.clip,
+                entropy=config.entropy,
+            )
+            total = total + found.total
+            parts |= {
+                "reflection_loss": float(found.policy.detach()),
+                "reflection_entropy": float(found.entropy.detach()),
+            }
+        if self.outcomes is not None:
+            error = (policy.values(self.steps.take(rows)) - self.outcomes[rows]).square().mean()
+            total = total + error
+            parts["value_loss"] = float(error.detach())
+        return total, parts
+
+
 class Learner:
     """Takes the gradient steps of one run.
 
@@ -148,7 +196,14 @@ class Learner:
                 raise CheckpointError(f"Expected the start policy in the checkpoint, got: {error}") from error
             self._start.weights_changed()
 
-    def update(self, steps: Steps, advantages: Tensor, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
+    def update(
+        self,
+        steps: Steps,
+        advantages: Tensor,
+        rng: np.random.Generator,
+        number: int = 0,
+        extra: Extra | None = None,
+    ) -> dict[str, Any]:
         """Learn from one batch.
 
         Args:
@@ -156,19 +211,20 @@ class Learner:
             advantages: ``(B,)`` float32.
             rng: Draws the minibatches.
             number: Number of the update, for the name of a dump.
+            extra: What else is learnt from the batch.
 
         Returns:
             The means over the batch that ``metrics.jsonl`` holds, null where no step was taken.
         """
         start = self._start_log_probs(steps)
         names = ("loss", "policy_loss", "entropy", "kl", "approx_kl", "clip_fraction", "grad_norm")
-        sums = dict.fromkeys(names, 0.0)
+        sums = dict.fromkeys((*names, *(() if extra is None else extra.names)), 0.0)
         taken = skipped = 0
         for _ in range(self._config.epochs):
             order = torch.from_numpy(rng.permutation(len(steps)))
             for rows in order.tensor_split(math.ceil(len(steps) / self._config.minibatch)):
                 row_start = None if start is None else start[rows]
-                found = self._step(steps.take(rows), advantages[rows], row_start, number)
+                found = self._step(steps.take(rows), advantages[rows], row_start, number, extra, rows)
                 if found is None:
                     skipped += 1
                     continue
@@ -187,7 +243,15 @@ class Learner:
         with torch.no_grad():
             return self._start.log_probs(steps)
 
-    def _step(self, steps: Steps, advantages: Tensor, start: Tensor | None, number: int) -> dict[str, float] | None:
+    def _step(
+        self,
+        steps: Steps,
+        advantages: Tensor,
+        start: Tensor | None,
+        number: int,
+        extra: Extra | None,
+        rows: Tensor,
+    ) -> dict[str, float] | None:
         """One gradient step; None when it was not finite and so not taken."""
         c = self._config
         self.optimizer.zero_grad(set_to_none=True)
@@ -201,9 +265,13 @@ class Learner:
             kl=c.kl,
             start_log_probs=start,
         )
-        found.total.backward()  # type: ignore[no-untyped-call]
+        objective, more = found.total, dict[str, float]()
+        if extra is not None:
+            added, more = extra.loss(self._policy, c, rows)
+            objective = objective + added
+        objective.backward()  # type: ignore[no-untyped-call]
         norm = float(torch.nn.utils.clip_grad_norm_(self._policy.net.parameters(), c.grad_norm))
-        total = float(found.total.detach())
+        total = float(objective.detach())
         if not (math.isfinite(total) and math.isfinite(norm)):
             self._skip(steps, advantages, {"update": number, "loss": str(total), "grad_norm": str(norm)})
             return None
@@ -217,6 +285,7 @@ class Learner:
             "approx_kl": float(found.approx_kl),
             "clip_fraction": float(found.clip_fraction),
             "grad_norm": norm,
+            **more,
         }
 
     def _skip(self, steps: Steps, advantages: Tensor, why: Mapping[str, Any]) -> None:

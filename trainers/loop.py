@@ -21,16 +21,18 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import triage_gym
 from triage_gym import registry, traces
 from triage_gym.credit import make as make_credit
 from triage_gym.errors import CheckpointError, InputError
+from triage_gym.protocols import ReflectionCredit
 from triage_gym.trainers import checkpoint, metrics, randomness
-from triage_gym.trainers.advantages import checked
+from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_weights
-from triage_gym.trainers.grpo import Learner
+from triage_gym.trainers.grpo import Extra, Learner
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.pretraining import make_start
 from triage_gym.trainers.probing import probe
@@ -137,6 +139,7 @@ class _Run:
         self.order = randomness.TaskOrder(config.seed, len(self.rollouts.tasks), config.groups_per_update)
         self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
         self.watch = metrics.Watch()
+        self.retries = (config.attempts or 1) > 1
         self.number = self.turns = self.episodes = 0
         self.evaluations: list[dict[str, Any]] = []
 
@@ -234,9 +237,10 @@ class _Run:
         batch = self.rollouts.collect(tasks, self.number, self.streams["actions"])
         times.append(time.process_time())
         advantages = checked(self.config.credit, self.rule(batch.records), batch.records)
-        flat = torch.from_numpy(np.concatenate(advantages).astype(np.float32)).to(batch.steps.choices.device)
+        flat = self._tensor(newly_acted(advantages, batch.records))
+        extra = self._extra(batch)
         times.append(time.process_time())
-        learnt = self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number)
+        learnt = self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number, extra)
         times.append(time.process_time())
         self.turns += batch.turns
         self.episodes += batch.episodes
@@ -249,12 +253,32 @@ class _Run:
             self.scalars.write(row, self.turns)
         return row, timing
 
+    def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(values.astype(np.float32)).to(self.config.device)
+
+    def _extra(self, batch: Batch) -> Extra | None:
+        """What the batch teaches besides its commands: reflections, when the credit rule values them, and a value head."""
+        reflects = len(batch.reflections) > 0 and isinstance(self.rule, ReflectionCredit)
+        values = hasattr(self.policy.net, "value")
+        if not (reflects or values):
+            return None
+        reflections = advantages = outcomes = None
+        if reflects:
+            assert isinstance(self.rule, ReflectionCredit)
+            worth = np.asarray(self.rule.reflections(batch.records))[batch.reflections.records]
+            reflections, advantages = batch.reflections, self._tensor(worth)
+        if values:
+            scores = [np.full(len(r) - r.prefix_length, r.score) for r in batch.records]
+            outcomes = self._tensor(np.concatenate(scores))
+        return Extra(batch.steps, reflections, advantages, outcomes)
+
     def _row(self, batch: Batch, learnt: Mapping[str, Any]) -> dict[str, Any]:
         row = {
             "update": self.number,
             "turns": self.turns,
             "episodes": self.episodes,
             **metrics.batch_metrics(batch.records),
+            **(metrics.trial_metrics(batch.records, self.config.attempts or 1, batch.refused) if self.retries else {}),
             "excluded": batch.excluded,
             **learnt,
         }

@@ -23,22 +23,61 @@ WARNINGS: Final = {
 
 
 def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
-    """Success, length, role shares and outcome variance of the sound attempts of a batch; nulls where there are none."""
-    lengths = [len(r) for r in records]
-    successes = [len(r) for r in records if r.success]
+    """Success, length, role shares and outcome variance of the sound attempts of a batch; nulls where there are none.
+
+    Success, score and length are those of first attempts, so that runs with and without retries can be compared; role
+    shares are those of all newly acted segments.
+    """
+    first = [r for r in records if r.attempt == 0]
+    lengths = [len(r) for r in first]
+    successes = [len(r) for r in first if r.success]
     roles = [role for r in records for role in r.roles[r.prefix_length :]]
     shares = {f"role_{role}": _share(roles.count(role), len(roles)) for role in ROLES}
     varies: dict[str, bool] = {}
     for record, differs in zip(records, outcome_varies(records), strict=True):
         varies[record.group_id] = bool(differs)
     return {
-        "success": _share(len(successes), len(records)),
-        "score": _share(sum(r.score for r in records), len(records)),
-        "length": _share(sum(lengths), len(records)),
+        "success": _share(len(successes), len(first)),
+        "score": _share(sum(r.score for r in first), len(first)),
+        "length": _share(sum(lengths), len(first)),
         "length_success": _share(sum(successes), len(successes)),
         **shares,
         "role_unjudged": _share(roles.count(None), len(roles)),
         "outcome_variance": _share(sum(varies.values()), len(varies)),
+    }
+
+
+def trial_metrics(records: Sequence[EpisodeRecord], attempts: int, refused: int) -> dict[str, Any]:
+    """What the retries of a batch came to.
+
+    Args:
+        records: Sound attempts.
+        attempts: Most attempts at a task.
+        refused: Retries that were not played, since their pivot did not pass the check.
+
+    Returns:
+        ``pass@k`` (share of trials solved within k attempts), counts of retries by what became of them, mean pivot as a
+        share of the attempt reflected on, and turns generated and replayed.
+    """
+    solved: dict[tuple[str, str], int] = {}
+    lengths = {(r.group_id, r.trial, r.attempt): len(r) for r in records}
+    for record in records:
+        first = record.attempt if record.success else attempts
+        trial = (record.group_id, record.trial)
+        solved[trial] = min(solved.get(trial, attempts), first)
+    retries = [r for r in records if r.attempt > 0]
+    pivots = [max(r.pivot, 0) / lengths[r.group_id, r.trial, r.parent] for r in retries]
+    replayed = sum(r.prefix_length for r in records)
+    return {
+        **{f"pass@{k}": _share(sum(at < k for at in solved.values()), len(solved)) for k in range(1, attempts + 1)},
+        "retries": len(retries),
+        "retries_verified": sum(r.restore_status == "verified" for r in retries),
+        "retries_restarted": sum(r.restore_status == "restarted" for r in retries),
+        "retries_refused": refused,
+        "malformed_reflections": sum(r.reflection is not None and r.reflection.problem != "" for r in retries),
+        "pivot": _share(sum(pivots), len(pivots)),
+        "generated_turns": sum(map(len, records)) - replayed,
+        "replayed_turns": replayed,
     }
 
 

@@ -18,7 +18,12 @@
 ``excluded`` (rollouts with an error), and of its gradient steps: ``loss``, ``policy_loss``, ``entropy``, ``kl`` (to
 the start policy, null when its weight is 0), ``approx_kl`` (to the policy that acted), ``clip_fraction``,
 ``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``warnings`` (a list of ``no_outcome_variance`` and
-``exploration_share``, each only when the condition begins). Numbers are null where nothing was measured.
+``exploration_share``, each only when the condition begins). Numbers are null where nothing was measured. A run that
+retries tells success, score and lengths of first attempts, and also ``pass@1``, ``pass@2``, … (shares of trials solved
+within so many attempts), ``retries`` (attempts begun by one), ``retries_verified``, ``retries_restarted`` (whose point did
+not come back), ``retries_refused`` (not played, since the pivot did not pass its check), ``malformed_reflections``,
+``pivot`` (mean share of the failed attempt that was kept), ``generated_turns`` and ``replayed_turns`` of this batch, and
+where the policy reflects itself ``reflection_loss`` and ``reflection_entropy``; with a value head ``value_loss``.
 
 ``timings.jsonl``: ``update``, ``turns``, ``cpu_s`` and ``wall_s`` (so far, this process), of this update in CPU
 seconds ``setup_s`` (making games that this process met for the first time), ``rollout_s`` (acting, environments,
@@ -28,7 +33,9 @@ records; without the judge), ``judge_s``, ``credit_s``, ``update_s``; ``turns_pe
 or ``greedy``), ``limit``, ``n``, ``success``, ``score``, ``length`` (mean of all), ``length_success`` (mean of successes or
 null), ``tasks``: list of ``{"task": id, "task_type", "success", "length", "r_posthoc", "score"}``; ``r_posthoc`` counts the
 turns that a rule judge, asked after the evaluation was over, calls R (null where none was asked), and
-``r_per_success_posthoc`` is their mean over successes.
+``r_per_success_posthoc`` is their mean over successes. Also ``attempts`` (most at a task), ``pass_at`` (a list:
+solved within 1, 2, … attempts), ``trials`` (cost and gain of retries as ``triage_gym.trials.TrialSummary`` says, null
+without any), and ``solved_at`` of each task (number of the attempt that solved it, null when none did).
 
 A comparison directory holds ``comparison.json``, ``starts/s<seed>/`` (a checkpoint of the cloned start, shared by all
 arms of the seed) and one run directory ``<credit>-s<seed>/`` an arm and seed. ``comparison.json``:
@@ -37,7 +44,7 @@ arms of the seed) and one run directory ``<credit>-s<seed>/`` an arm and seed. `
   ``milestones`` (turns at which arms are compared, the last being the end of the run), ``complete`` (bool);
 - ``runs``: list of ``{"credit", "seed", "dir", "status"}``, ``status`` being ``done``, ``failed`` (then ``error``) or
   ``missing``; a done one has ``metrics``: ``start`` (success of the start policy), ``success@<turns>`` for each
-  milestone, ``success_greedy``, ``length_success``, ``r_per_success``, ``auc`` (mean training success over turns),
+  milestone, ``pass@2``, ``pass@3``, … where failures are retried, ``success_greedy``, ``length_success``, ``r_per_success``, ``auc`` (mean training success over turns),
   ``share_D`` … ``share_R`` (of the whole run's training segments), ``turns``, ``cpu_s``;
 - ``summary``: list of ``{"credit", "metric", "mean", "half_width", "n"}``, the 95 % t interval over seeds;
 - ``paired``: list of ``{"credit", "baseline", "metric", "mean", "half_width", "n", "positive", "values"}``, differences

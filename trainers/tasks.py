@@ -1,8 +1,9 @@
 """From a config to environments and tasks: which stack is stepped, and how a task is named to its reset.
 
 Every way of playing (rollouts, demonstrations, evaluation) goes through the same stack,
-``SegmentCredit(RoleJudge(TimeLimit(env)))``, the judge being there in training only. ALFWorld tasks are named by task id,
-those of other environments by seed; evaluation seeds and training seeds never meet.
+``SegmentCredit(RoleJudge(PivotRetry(TimeLimit(env))))``, the judge being there in training only and the retry where more
+than one attempt is made. ALFWorld tasks are named by task id, those of other environments by seed; evaluation seeds and
+training seeds never meet.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from triage_gym.errors import InputError, TriageGymError
 from triage_gym.origin import described, users_line
 from triage_gym.protocols import Judge
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.wrappers import RoleJudgeWrapper, SegmentCreditWrapper
+from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
 
 Start = tuple[int | None, dict[str, Any]]
 """Seed and options of a reset."""
@@ -83,16 +84,43 @@ def _is_gymnasium_id(name: str) -> bool:
     return "/" in name or name in gym.registry or re.search(r"-v\d+$", name) is not None
 
 
-def stack(config: TrainConfig, split: str | None, judge: Judge | None) -> Callable[[], gym.Env[Any, Any]]:
-    """A function that makes the whole stack; without ``judge``, as in evaluation, records have no labels."""
+def stack(
+    config: TrainConfig, split: str | None, judge: Judge | None, attempts: int = 1, *, measure: bool = False
+) -> Callable[[], gym.Env[Any, Any]]:
+    """A function that makes the whole stack.
+
+    Args:
+        config: The run, resolved.
+        split: Split of the tasks.
+        judge: Labels the segments; None, as in evaluation, leaves records without labels.
+        attempts: Most attempts at a task; with 1 nothing is retried and no state is kept.
+        measure: Whether to ask the environment's expert for the pivots that it would have named.
+    """
+    options: dict[str, Any] = {"reflector": reflector_of(config), "max_attempts": attempts}
+    options |= {"retry_from": config.retry_from or "pivot", "measure_oracle": measure}
+    if config.verify is not None:
+        options["verify"] = config.verify
 
     def make() -> gym.Env[Any, Any]:
         env = make_env(config, split)
+        if attempts > 1:
+            env = PivotRetryWrapper(env, **options)
         if judge is not None:
             env = RoleJudgeWrapper(env, judge=judge, settle="episode")
         return SegmentCreditWrapper(env, credit="grpo")
 
     return make
+
+
+def reflector_of(config: TrainConfig) -> str | dict[str, Any]:
+    """The reflector as the environment is given it: ``role`` asks the run's own judge unless it names another."""
+    if isinstance(config.reflector, str):
+        spec = registry.config("reflectors", config.reflector)
+    else:
+        spec = dict(config.reflector)
+    if spec["name"] == "role":
+        spec.setdefault("judge", config.judge)
+    return spec
 
 
 class Tasks:

@@ -69,7 +69,7 @@ class Train:
 
     def _settings(self) -> dict[str, Any]:
         """What ``--config`` reads back."""
-        settings = self._single().resolved().to_json()
+        settings = self._shared().to_json()
         if self._is_comparison:
             settings |= {"credits": list(self._credits()), "seeds": list(self._seeds()), "baseline": self._baseline()}
         return settings
@@ -87,6 +87,10 @@ class Train:
 
     def _single(self) -> TrainConfig:
         return replace(self.training.checked(), credit=self._credits()[0], seed=self._seeds()[0])
+
+    def _shared(self) -> TrainConfig:
+        """The settings of the run, or what the runs of a comparison share."""
+        return self._single().for_arms(self._credits()) if self._is_comparison else self._single().resolved()
 
     def _directory(self) -> Path:
         from triage_gym.cli.parsing import latest_run
@@ -147,11 +151,11 @@ class Train:
     def _check_same(self, path: Path) -> None:
         from triage_gym.cli.parsing import saved
 
-        mine = self._single().resolved()
+        mine = self._shared()
         settings = saved(path).training
         if self._is_comparison:
-            settings = replace(settings, credit=mine.credit, seed=mine.seed)
-        changed = settings.resolved().changed(mine)
+            settings = replace(settings, credit=mine.credit, seed=mine.seed).for_arms(self._credits())
+        changed = (settings if self._is_comparison else settings.resolved()).changed(mine)
         if changed:
             flags = " ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise InputError(
@@ -164,11 +168,16 @@ class Train:
         from triage_gym import registry
         from triage_gym.credit import make
         from triage_gym.trainers.probing import probe
+        from triage_gym.trainers.tasks import reflector_of
 
         config = self._single().resolved()
         for credit in self._credits():
             make(credit, lam=config.lam, **config.credit_kwargs)
         registry.make("judges", config.judge)
+        if (self._shared().eval_attempts or 1) > 1 or (config.attempts or 1) > 1:
+            registry.make("reflectors", reflector_of(config))
+            if config.verify is not None:
+                registry.make("checks", config.verify)
         if self.start is not None and not self.resume:
             from triage_gym.trainers import checkpoint
 
@@ -256,7 +265,7 @@ class Train:
     def _is_finished(self, path: Path, credit: str, seed: int) -> bool:
         from triage_gym.trainers.comparison import arm_config, arm_name, is_finished
 
-        return is_finished(path / arm_name(credit, seed), arm_config(self._single(), credit, seed))
+        return is_finished(path / arm_name(credit, seed), arm_config(self._shared(), credit, seed))
 
 
 def _free(path: Path) -> Path:
