@@ -24,6 +24,7 @@ COMMANDS = (
     ["pretrain"],
     ["eval"],
     ["play"],
+    ["retry"],
     ["report"],
     ["envs"],
     ["envs", "list"],

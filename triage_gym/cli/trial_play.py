@@ -117,7 +117,8 @@ def play_trials(setting: Setting, make_player: MakePlayer, retry_from: str) -> P
     from triage_gym.wrappers import PivotRetryWrapper, SegmentCreditWrapper
 
     config, base, measure = _base(setting)
-    options = {} if setting.verify is None else {"verify": setting.verify}
+    # Where everything begins anew there is no pivot to test.
+    options = {} if setting.verify is None or retry_from == "start" else {"verify": setting.verify}
     retry = PivotRetryWrapper(
         base,
         _spec(setting.reflector),
@@ -135,7 +136,7 @@ def play_trials(setting: Setting, make_player: MakePlayer, retry_from: str) -> P
             for attempt in range(setting.attempts):
                 record, said = _attempt(env, player, tasks.start(number), number, attempt, setting.seed)
                 records.append(record)
-                if attempt and "pivot_check" in said:
+                if attempt and said["pivot_check"] != "none":
                     checks[key_of(record)] = str(said["pivot_check"])
                 if record.success or record.error is not None:
                     break
