@@ -30,6 +30,7 @@ BUILTIN: Final[dict[Kind, dict[str, str]]] = {
     },
     "reflectors": {
         "policy": "triage_gym.reflection.reflectors:PolicyReflector",
+        "llm": "triage_gym.reflection.language_model:LLMReflector",
         "role": "triage_gym.reflection.reflectors:RoleReflector",
         "entropy": "triage_gym.reflection.policy_signals:EntropyReflector",
         "value": "triage_gym.reflection.policy_signals:ValueReflector",

@@ -3,6 +3,7 @@
 from triage_gym.errors import MalformedReflection
 from triage_gym.reflection.allocation import allocate
 from triage_gym.reflection.expert import expert_distance
+from triage_gym.reflection.language_model import LLMReflector
 from triage_gym.reflection.parsing import parse_reflection, read_reflection, write_reflection
 from triage_gym.reflection.policy_signals import EntropyReflector, ValueReflector
 from triage_gym.reflection.reflectors import (
@@ -18,6 +19,7 @@ from triage_gym.reflection.verification import OracleCheck, PivotCheck, PivotPoi
 __all__ = [
     "CallableReflector",
     "EntropyReflector",
+    "LLMReflector",
     "MalformedReflection",
     "OracleCheck",
     "OracleReflector",
