@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from triage_gym.credit.trials import R3L, GiGPO, MetaRL, PivoARL
 from triage_gym.errors import GroupError, InputError
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import EpisodeRecord, Reflection, RoleLabel, Segment
-from triage_gym.wrappers.segment_credit import _needs_labels
+from triage_gym.wrappers.segment_credit import _needs_labels, _worth
 
 
 def attempt(
@@ -242,6 +244,9 @@ def test_labels_are_needed_for_roles_only() -> None:
     for name in ("pivoarl", "metarl", "r3l", "gigpo"):
         assert not _needs_labels(credit.make(name))
         assert _needs_labels(credit.make(f"{name}+triage"))
+        assert _worth(credit.make(f"{name}+triage"))["D"] == pytest.approx(0.2)
+        with pytest.raises(InputError, match="as_reward"):
+            _worth(credit.make(name))
 
 
 def test_reflections_are_paid_by_what_came_of_them() -> None:
@@ -351,3 +356,10 @@ def test_what_a_trainer_asks_of_the_rules_by_name() -> None:
     )
     assert PivoARL().gamma_step == 0.95
     assert PivoARL().gamma_traj == 0.6
+
+
+def test_the_example_of_the_docs_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "credit.md").read_text("utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(block, "credit.md", "exec"), {})  # noqa: S102 - our own documentation
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^# (.*)$", block, re.MULTILINE)

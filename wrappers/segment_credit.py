@@ -21,6 +21,7 @@ from gymnasium.utils import RecordConstructorArgs
 from triage_gym.credit.controls import ShuffledTriage
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.credit.rules import RoleOptions, Scalar, worth_of
+from triage_gym.credit.trials import TurnOptions
 from triage_gym.errors import GroupError, InputError
 from triage_gym.protocols import CreditRule
 from triage_gym.records import EpisodeRecord, Group, Role, RoleLabel
@@ -239,7 +240,8 @@ def _worth(rule: Any) -> dict[Role, float]:
     constants = (
         (rule.good, rule.good, rule.bad, rule.bad) if isinstance(rule, Scalar) else getattr(rule, "constants", None)
     )
-    if constants is None or isinstance(rule, ShuffledTriage):
+    without_roles = isinstance(rule, TurnOptions) and not rule.triage
+    if constants is None or without_roles or isinstance(rule, ShuffledTriage):
         raise InputError(
             f"Expected a rule that gives single roles a worth for as_reward=True, got {type(rule).__name__}; "
             'choose credit="triage", "scalar" or "roles-only"'
