@@ -27,9 +27,10 @@ MOST_TURNS: Final = 100
 def expert_distance(env: gym.Env[Any, Any], most: int = MOST_TURNS) -> int | None:
     """Turns that the environment's expert needs to the goal from where the episode stands.
 
-    0 when it is reached; None when it is out of reach, when the expert has no way of at most ``most`` turns, or when the
-    episode was ended before the goal by a limit of the environment's own and there is only an ``expert_action``. Wrappers
-    are left alone: a time limit outside of the environment does not count, nor does its own ``max_turns``.
+    0 when it is reached; None when it is out of reach, or when the expert has no way of at most ``most`` turns. Wrappers
+    are left alone: a time limit outside of the environment does not count, nor does its own ``max_turns``. Where there
+    is only an ``expert_action``, an episode that the environment has ended cannot be walked on: that is 0 when its
+    ``outcome()`` tells a success, else None.
 
     Args:
         env: The environment, with wrappers or without.
