@@ -23,8 +23,12 @@ def get(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
     }
 
 
-def check(state: Mapping[str, Any]) -> np.random.Generator | None:
+def check(state: Mapping[str, Any], env: gymnasium.Env[Any, Any] | None = None) -> np.random.Generator | None:
     """A generator in the state that :func:`get` wrote; None for None.
+
+    Args:
+        state: What holds it.
+        env: Whose generator is the answer when it is in that state already, which saves making one.
 
     Raises:
         StateError: If the two entries are no state of a generator of Gymnasium.
@@ -34,6 +38,9 @@ def check(state: Mapping[str, Any]) -> np.random.Generator | None:
         raise StateError(f"Expected np_random_seed of the state to be an integer or None, got {seed!r:.80}")
     if state["np_random"] is None:
         return None
+    running = None if env is None else env._np_random
+    if running is not None and running.bit_generator.state == state["np_random"]:
+        return running
     rng, _ = seeding.np_random(0)
     try:
         rng.bit_generator.state = state["np_random"]
@@ -50,6 +57,6 @@ def put(env: gymnasium.Env[Any, Any], rng: np.random.Generator | None, seed: int
         env._np_random = None
     elif env._np_random is None:
         env._np_random = rng
-    else:
+    elif env._np_random is not rng:
         env._np_random.bit_generator.state = rng.bit_generator.state
     env._np_random_seed = seed

@@ -313,7 +313,7 @@ class TaskEnv(gymnasium.Env[str, str], Generic[G]):
             raise StateError(f"Expected turns of the state to be 0 or more, got {state['turns']}")
         if self._game is not None and self._game.task_id == state["task_id"]:
             self._check_fingerprint(self._game, state)  # before a game that is used again is changed
-        return generator_state.check(state)
+        return generator_state.check(state, self)
 
     @staticmethod
     def _check_fingerprint(game: TextGame, state: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ are malformed and reflectors that fail are counted and lead to the start; what i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -148,19 +148,27 @@ class Reflecting:
         """
         return bool(getattr(self._get(metadata), "needs_distance", False))
 
-    def reflect(self, request: Request, record: EpisodeRecord, metadata: Mapping[str, Any]) -> Reflection:
-        """Where to go back to, and the remark on it; the pivot is a turn of ``record``.
+    def reflect(
+        self, request: Request, turns: int, record: Callable[[], EpisodeRecord], metadata: Mapping[str, Any]
+    ) -> Reflection:
+        """Where to go back to, and the remark on it; the pivot is one of the ``turns``.
 
         The caller's turn comes first, then the policy's words, then the reflector's; without any of them the start.
+
+        Args:
+            request: What the options say.
+            turns: Length of the failed attempt.
+            record: Makes its record, which only a reflector needs.
+            metadata: The environment's.
         """
         if request.text is not None:
             found = self._read(request.text)
         elif request.retry is True:
-            found = self._ask(record, metadata)
+            found = self._ask(record(), metadata)
         else:
             found = Reflection("", 0, "caller")
         pivot = found.pivot if request.retry is True else int(request.retry or 0)
-        return replace(found, pivot=min(max(pivot, 0), len(record) - 1))
+        return replace(found, pivot=min(max(pivot, 0), turns - 1))
 
     def check(self, request: Request) -> None:
         """Refuse a retry for which nobody names a turn.

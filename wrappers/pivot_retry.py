@@ -10,7 +10,8 @@ A new attempt sees the same noise as the one before it; only the actions make th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, Literal, SupportsFloat
 
 import gymnasium as gym
@@ -248,9 +249,10 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, {**info, **self._facts()}
 
     def _retry(self, asked: Request) -> tuple[Any, dict[str, Any]]:
-        record = self._record(asked)
-        reflection = self._reflecting.reflect(asked, record, self.metadata)
-        oracle_pivot = OracleReflector().reflect(record).pivot if self._measures else -1
+        # Made once, and only for who reads it: a record costs more than the way back.
+        record = cache(lambda: self._record(asked))
+        reflection = self._reflecting.reflect(asked, len(self._restorer.turns), record, self.metadata)
+        oracle_pivot = OracleReflector().reflect(record()).pivot if self._measures else -1
         pivot, verdict, visited = self._settled(reflection, record)
         self._phase = "broken"
         rewound = self._restorer.rewind(pivot, visited)
@@ -263,11 +265,13 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._phase = "running"
         return rewound.observation, {**rewound.info, **self._facts(rewound, reflection, verdict, oracle_pivot)}
 
-    def _settled(self, reflection: Reflection, record: EpisodeRecord) -> tuple[int, Verdict, Rewound | None]:
+    def _settled(
+        self, reflection: Reflection, record: Callable[[], EpisodeRecord]
+    ) -> tuple[int, Verdict, Rewound | None]:
         """Where the retry begins, what the check of it said, and where the stack stands already."""
         if self._from_start or self._checking is None:
             return 0 if self._from_start else reflection.pivot, "none", None
-        settled = self._checking.settle(reflection.pivot, record, self._restorer, self._succeeded)
+        settled = self._checking.settle(reflection.pivot, record(), self._restorer, self._succeeded)
         self._counts["moved_pivots"] += settled.verdict == "moved"
         self._counts["failed_checks"] += settled.verdict == "failed"
         return settled

@@ -23,7 +23,7 @@ from triage_gym.restore.stack import (
     take_rng,
     unknown_wrappers,
 )
-from triage_gym.restore.values import same_state
+from triage_gym.restore.values import Kept
 
 _KEPT: Final = ("env", "_cached_spec")
 
@@ -80,18 +80,19 @@ class NativeCapture:
 
     def take(self) -> Any:
         """The states of all layers, outermost first, and of the generator."""
-        return [take_layer(layer) for layer in self._layers], take_rng(self._env)
+        return [Kept(take_layer(layer)) for layer in self._layers], take_rng(self._env)
 
     def put(self, payload: Any) -> None:
         """Set every layer, then the generator."""
         states, rng = payload
         for layer, state in zip(self._layers, states, strict=True):
-            put_layer(layer, state)
+            put_layer(layer, state.value(), fresh=True)
         put_rng(self._env, rng)
 
     def agrees(self, payload: Any) -> bool:
         """Whether ``get_state`` of the bare environment gives back what was recorded."""
-        return same_state(take_layer(self._layers[-1]), payload[0][-1])
+        kept: Kept = payload[0][-1]
+        return kept.same_as(take_layer(self._layers[-1]))
 
 
 class CopyCapture:

@@ -246,8 +246,9 @@ class Restorer:
 
     def _walk(self, first: int, last: int) -> Reset:
         """Take the recorded turns ``first`` … ``last - 1`` again and hold every answer against the recorded one."""
-        start = self.start
-        observation, info = independent(start.observation), independent(start.info)
+        if first == last:
+            start = self.start
+            return independent(start.observation), {key: independent(value) for key, value in start.info.items()}
         for number in range(first, last):
             turn = self.turns[number]
             self.walked += 1

@@ -92,17 +92,19 @@ def take_layer(layer: gym.Env[Any, Any]) -> Any:
     return {name: independent(getattr(layer, name)) for name in names if hasattr(layer, name)}
 
 
-def put_layer(layer: gym.Env[Any, Any], state: Any) -> None:
-    """Bring one layer back to a state of :func:`take_layer`, which stays good for another time.
+def put_layer(layer: gym.Env[Any, Any], state: Any, *, fresh: bool = False) -> None:
+    """Bring one layer back to a state of :func:`take_layer`, which stays good for another time unless it is ``fresh``.
 
     Raises:
         InputError: If the layer is unknown.
     """
+    if not fresh:
+        state = independent(state)
     if episode_attributes(layer) is None:
-        _open(layer)[1](independent(state))
+        _open(layer)[1](state)
         return
     for name, value in state.items():
-        setattr(layer, name, independent(value))
+        setattr(layer, name, value)
 
 
 def _doors(layer: gym.Env[Any, Any]) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
@@ -133,4 +135,7 @@ def take_rng(env: gym.Env[Any, Any]) -> dict[str, Any] | None:
 def put_rng(env: gym.Env[Any, Any], state: dict[str, Any] | None) -> None:
     """Bring the environment's generator back in place, so that whoever holds it (and its seed) keeps the right one."""
     if state is not None:
-        env.unwrapped.np_random.bit_generator.state = independent(state)
+        bits = env.unwrapped.np_random.bit_generator
+        # Reading is cheaper than writing, and most environments draw at a reset only.
+        if bits.state != state:
+            bits.state = independent(state)
