@@ -63,10 +63,10 @@ def test_bad_values_are_refused_with_the_field_named(field: str, value: Any) -> 
         TrainConfig(**{field: value})
 
 
-def test_demonstrations_need_alfworld() -> None:
-    with pytest.raises(InputError, match="only ALFWorld"):
-        TrainConfig(env="some_module:Env", demos=30)
+def test_demonstrations_are_asked_for_outside_of_alfworld() -> None:
     assert TrainConfig(env="some_module:Env").resolved().demos == 0
+    assert TrainConfig(env="sokoban").resolved().demos == 0
+    assert TrainConfig(env="sokoban", demos=30).resolved().demos == 30
 
 
 def test_resolved_says_what_none_stands_for() -> None:

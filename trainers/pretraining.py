@@ -1,7 +1,7 @@
 """The start policy: cloned from a few noisy demonstrations, so that some episodes succeed and others do not.
 
-Demonstrations are successful episodes of ALFWorld's searching expert, which knows what it has read and nothing else, under
-random actions. Cloning is plain maximum likelihood of the demonstrated commands over the admissible ones. The start
+Demonstrations are successful episodes of an expert under random actions: in ALFWorld of the searching expert, which knows
+what it has read and nothing else, in other environments of their own (:mod:`triage_gym.trainers.demonstrations`). Cloning is plain maximum likelihood of the demonstrated commands over the admissible ones. The start
 depends on the config less its credit rule, so all arms of a seed share theirs.
 """
 
@@ -15,13 +15,16 @@ from typing import Any
 
 import torch
 
-from triage_gym.envs.alfworld.searching import Demonstration, demonstrate
+from triage_gym.envs.alfworld import searching
+from triage_gym.envs.alfworld.searching import Demonstration
 from triage_gym.errors import TrainingError
 from triage_gym.trainers import checkpoint
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.demonstrations import demonstrate
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.policy.text_scorer import TextScorer, parameters_digest
+from triage_gym.trainers.probing import probe
 from triage_gym.trainers.randomness import stream
 from triage_gym.trainers.run_dir import write_json
 from triage_gym.trainers.tasks import make_env
@@ -38,11 +41,13 @@ def pretrain(config: TrainConfig, run_dir: str | os.PathLike[str]) -> Path:
         The checkpoint's directory.
 
     Raises:
-        InputError: When the expert does not win often enough to give ``demos`` successes.
+        InputError: When the environment does not fit, there is no expert, or it does not win often enough to give
+            ``demos`` successes.
         TrainingError: When cloning diverges.
     """
     config = config.resolved()
     torch.set_num_threads(config.threads)
+    probe(config)
     path = Path(run_dir)
     path.mkdir(parents=True, exist_ok=True)
     policy, facts = make_start(config)
@@ -57,15 +62,24 @@ def make_start(config: TrainConfig) -> tuple[TextScorer, dict[str, Any]]:
     policy = make_policy(config)
     facts: dict[str, Any] = {"schema": 1, "demos": config.demos or 0, "turns": 0, "loss": []}
     if config.demos:
-        env = make_env(config, config.split)
-        found = demonstrate(env, stream(config.seed, "demonstrations"), config.demos, config.demo_noise)
-        env.close()
+        found = _demonstrations(config, config.demos)
         steps = demonstrated(policy, found)
         facts["turns"] = len(steps)
         facts["tasks"] = [d.task_id for d in found]
         facts["loss"] = clone(policy, steps, config)
     facts["weights_sha256"] = parameters_digest(policy.net)
     return policy, facts
+
+
+def _demonstrations(config: TrainConfig, count: int) -> list[Demonstration]:
+    rng = stream(config.seed, "demonstrations")
+    if not config.is_alfworld:
+        return demonstrate(config, rng)
+    env = make_env(config, config.split)
+    try:
+        return searching.demonstrate(env, rng, count, config.demo_noise)
+    finally:
+        env.close()
 
 
 def demonstrated(policy: Policy, demonstrations: Sequence[Demonstration]) -> Steps:

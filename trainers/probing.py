@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from triage_gym.errors import InputError, TriageGymError
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.demonstrations import expert_of
 from triage_gym.trainers.tasks import EVAL_SEED, make_env
 
 
@@ -25,8 +26,8 @@ def probe(config: TrainConfig) -> None:
         config: The run, resolved.
 
     Raises:
-        InputError: When the environment cannot be built or reset, or does not say what a policy needs, or there is no
-            such device.
+        InputError: When the environment cannot be built or reset, does not say what a policy needs, or has no expert
+            for the demonstrations asked for, or there is no such device.
     """
     if config.device != "cpu":
         check_device(config.device)
@@ -35,6 +36,8 @@ def probe(config: TrainConfig) -> None:
         env = make_env(config, split)
         try:
             _check_reset(config.env, env, seed)
+            if config.demos and not config.is_alfworld:
+                expert_of(config.env, env)
         finally:
             env.close()
 

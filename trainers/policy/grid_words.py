@@ -18,7 +18,7 @@ SHARES, AROUND, NUMBERS, NEAR = 7, 8, 5, 9
 """Token words of a kind, for Minesweeper: share of mines, mines to expect around, numbers beside, closed cells beside."""
 PUSHES, BOXES = 13, 5
 """State words of a kind, for Sokoban: pushes left, boxes not on a target."""
-GAINS, WALKS, LENGTHS = 7, 10, 5
+GAINS, WALKS, LENGTHS = 7, 10, 6
 """Token words of a kind, for Sokoban: pushes gained (-3 to 3), steps to the next push (the last is none), moves."""
 STATUS: Final = ("unknown", "mine", "safe")
 

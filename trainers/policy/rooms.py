@@ -145,16 +145,16 @@ class Board:
         return (*words, STATE["beyond solving"] if left >= _FAR else _PUSH_WORDS[min(left, PUSHES - 1)])
 
     def tokens(self, plan: Sequence[tuple[int, int, int]]) -> list[tuple[int, ...]]:
-        """Tokens of each list of moves of a ``plan`` of :func:`plan_of`."""
+        """Tokens of each list of moves of a ``plan`` of :func:`plan_of`; what comes after the solving move is not played."""
         start = self.player, self.boxes
         ends: list[Ended] = []
         bumps: list[bool] = []
         out = []
-        after, known = self.room.after, self._ends
+        after, known, off = self.room.after, self._ends, ~self.room.target_mask
         for parent, move, length in plan:
             before = start if parent < 0 else ends[parent]
-            end = after(*before, move)
-            bump = end == before or (parent >= 0 and bumps[parent])
+            end = after(*before, move) if before[1] & off else before
+            bump = (end == before and before[1] & off != 0) or (parent >= 0 and bumps[parent])
             ends.append(end)
             bumps.append(bump)
             facts = known.get(end)
@@ -183,7 +183,7 @@ class Board:
 
 _GAIN_WORDS, _WALK_WORDS, _ON_WORDS = row(TOKEN, "gain", GAINS), row(TOKEN, "walk", WALKS), row(TOKEN, "on target", 5)
 _GAIN_WALK = [row(TOKEN, f"gain {gain} walk", WALKS) for gain in range(GAINS)]
-_LENGTH_WORDS = (0, *row(TOKEN, "moves", LENGTHS))
+_LENGTH_WORDS = row(TOKEN, "moves", LENGTHS)
 _TAILS = ([(word,) for word in _LENGTH_WORDS], [(word, TOKEN["bump"]) for word in _LENGTH_WORDS])
 _PUSH_WORDS, _BOX_WORDS, _WALK_STATE = (
     row(STATE, "pushes", PUSHES),
@@ -236,7 +236,7 @@ def plan_of(commands: tuple[str, ...]) -> tuple[tuple[int, int, int], ...] | Non
         if len(path) != len(moves) or path[:-1] not in at:
             return None
         at.setdefault(path, position)
-        out.append((at[path[:-1]], path[-1], min(len(path), LENGTHS)))
+        out.append((at[path[:-1]], path[-1], min(len(path), LENGTHS - 1)))
     return tuple(out)
 
 

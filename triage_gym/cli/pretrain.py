@@ -44,7 +44,7 @@ class Pretrain:
                 + (
                     "--demos is 0"
                     if config.is_alfworld
-                    else f"only ALFWorld has a searching expert to imitate, {config.env!r} has none"
+                    else f"{config.env!r} makes none unless --demos says how many, and then needs an expert_action()"
                 )
                 + "; train begins from random weights by itself, without --start"
             )
