@@ -25,6 +25,7 @@ COMMANDS = (
     ["eval"],
     ["play"],
     ["retry"],
+    ["scaling"],
     ["report"],
     ["envs"],
     ["envs", "list"],

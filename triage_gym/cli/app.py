@@ -19,6 +19,7 @@ from triage_gym.cli.play import Play
 from triage_gym.cli.pretrain import Pretrain
 from triage_gym.cli.report import Report
 from triage_gym.cli.retry import Retry
+from triage_gym.cli.scaling import Scaling
 from triage_gym.cli.train import Train
 from triage_gym.display import sanitize, sanitize_line
 from triage_gym.errors import TriageGymError
@@ -29,7 +30,7 @@ DESCRIPTION = (
     "Every command has --help; --debug shows the traceback of an error."
 )
 
-NAMES = ("train", "pretrain", "eval", "play", "retry", "report", "envs")
+NAMES = ("train", "pretrain", "eval", "play", "retry", "scaling", "report", "envs")
 ACTIONS = ("list", "show", "check", "prepare")
 """Of ``envs``."""
 
@@ -55,6 +56,7 @@ def parse(argv: Sequence[str]) -> Any:
         | Annotated[Eval, subcommand("eval")]
         | Annotated[Play, subcommand("play")]
         | Annotated[Retry, subcommand("retry")]
+        | Annotated[Scaling, subcommand("scaling")]
         | Annotated[Report, subcommand("report")]
         | Annotated[Envs, subcommand("envs")]
     )

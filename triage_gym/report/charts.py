@@ -79,6 +79,7 @@ def line_chart(
     label: str,
     percent: bool,
     height: int = 300,
+    unit: str = " turns",
 ) -> Markup:
     """Lines with 95 % bands, or with the seeds as thin lines, against environment turns.
 
@@ -89,6 +90,7 @@ def line_chart(
         label: What a screen reader says.
         percent: Whether values are shares; the axis then ends at 100 %.
         height: Of the plot area, in pixels.
+        unit: What is counted to the right, where it is not turns.
     """
     right = max((c.turns[-1] for c in curves if c.turns), default=1.0) or 1.0
     marks = _marks(curves, percent)
@@ -114,7 +116,7 @@ def line_chart(
             cx, cy = _percent(100.0 * x / _SCALE), f"{_TOP + height * y / _SCALE:.1f}"
             dots.append(element("circle", cx=cx, cy=cy, r="3.5", class_=f"dot arm-{style}"))
     rules, texts = _axis_y(marks, height, percent)
-    body = [*rules, _stretched([*bands, *lines], height), *dots, *texts, *_axis_x(right, height)]
+    body = [*rules, _stretched([*bands, *lines], height), *dots, *texts, *_axis_x(right, height, unit=unit)]
     return _frame(body, _TOP + height + _BOTTOM, label, data_chart=identifier)
 
 

@@ -1,0 +1,97 @@
+"""``triage-gym scaling``: small curves end to end, kept when they are finished, and a page that no text can break."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triage_gym.cli.app import run
+from triage_gym.errors import InputError
+from triage_gym.report.scaling import render
+
+pytest.importorskip("torch")
+SMALL = ["--turns", "300", "--tasks", "20", "--train-attempts", "1", "2", "--test-with", "2", "--attempts", "3"]
+
+
+def scaling(directory: Path, *more: str) -> int:
+    return run(["scaling", *SMALL, "--seeds", "0", "1", "--run-dir", str(directory), "--quiet", *more])
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("scaling") / "run"
+    assert scaling(path) == 0
+    return path
+
+
+def test_curves_have_a_point_for_each_number_of_attempts(directory: Path) -> None:
+    found = json.loads((directory / "scaling.json").read_text())
+    assert found["runs"] == [f"{arm}-s{s}" for s in (0, 1) for arm in ("once-n1", "pivot-n2", "start-n2")]
+    for way in ("pivot", "start"):
+        test = found["test_time"][way]
+        assert test["k"] == [1, 2, 3]
+        means = [p["mean"] for p in test["points"]]
+        assert means == sorted(means), "more attempts never solve less"
+        for point in test["points"]:
+            assert 0.0 <= point["low"] <= point["mean"] <= point["high"] <= 1.0
+            assert point["mean"] == pytest.approx(sum(point["values"]) / 2)
+        training = found["training_time"][way]
+        assert training["pass@1"]["n"] == [1, 2]
+        # Without retries no policy learns to reflect, so it cannot be asked to.
+        assert training["pass@3"]["n"] == [2]
+    once = [found["training_time"][way]["pass@1"]["points"][0] for way in ("pivot", "start")]
+    assert once[0] == once[1], "one attempt is the same either way"
+
+
+def test_what_is_finished_is_kept(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triage_gym import trainers
+    from triage_gym.trainers import evaluation, loop
+
+    def nothing(*_: Any, **__: Any) -> None:
+        raise AssertionError("nothing is left to do")
+
+    before = (directory / "scaling.json").read_bytes()
+    assert trainers.train is loop.train
+    monkeypatch.setattr(loop, "train", nothing)
+    monkeypatch.setattr(evaluation, "evaluate", nothing)
+    assert scaling(directory) == 0
+    assert (directory / "scaling.json").read_bytes() == before
+    with pytest.raises(AssertionError, match="nothing is left"):
+        scaling(directory, "--attempts", "4", "--debug")
+
+
+def test_the_page_draws_both_ways_and_loads_nothing(directory: Path) -> None:
+    page = (directory / "scaling.html").read_text()
+    assert page.count('class="chart"') == 3
+    assert page.count("from the pivot (PivoARL)") >= 3
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    data = json.loads((directory / "scaling.json").read_text())
+    evil = "<script>alert(1)</script>"
+    assert evil not in render({**data, "env": evil, "reflector": evil})
+    with pytest.raises(InputError, match=r"scaling\.json"):
+        render({"env": "x"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--test-with", "5"], "--test-with to be one of"),
+        (["--seeds", "1", "1"], "--seeds to be different"),
+        (["--train-attempts", "1", "--test-with", "1"], "at least 2 for the reflector"),
+        (["--attempts", "0"], "at least 1"),
+        (["--env", "nothing"], "nothing"),
+        (["--turns", "0"], "`turns`"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["scaling", "--run-dir", str(tmp_path / "new"), *arguments]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert said in err
+    assert not (tmp_path / "new").exists()
