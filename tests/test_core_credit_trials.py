@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from envs_for_tests import Corridor
+from gymnasium.wrappers import TimeLimit
 
 from triage_gym import credit, registry
 from triage_gym.credit.baselines import against_rollouts, standardise
@@ -21,7 +23,8 @@ from triage_gym.credit.trials import R3L, GiGPO, MetaRL, PivoARL
 from triage_gym.errors import GroupError, InputError
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import EpisodeRecord, Reflection, RoleLabel, Segment
-from triage_gym.wrappers.segment_credit import _needs_labels, _worth
+from triage_gym.wrappers.pivot_retry import PivotRetryWrapper
+from triage_gym.wrappers.segment_credit import SegmentCreditWrapper, _needs_labels, _worth
 
 
 def attempt(
@@ -356,6 +359,24 @@ def test_what_a_trainer_asks_of_the_rules_by_name() -> None:
     )
     assert PivoARL().gamma_step == 0.95
     assert PivoARL().gamma_traj == 0.6
+
+
+def test_a_trial_played_through_the_wrappers_is_credited() -> None:
+    rule = {"name": "pivoarl", "norm": "mean", **HALF}
+    retrying = PivotRetryWrapper(TimeLimit(Corridor(), 4), reflector="oracle")
+    env = SegmentCreditWrapper(retrying, credit=rule, group_size=2)
+    env.reset(seed=0, options={"task_id": "corridor-3"})
+    for action in ("go right", "go left", "look", "wait"):
+        env.step(action)
+    env.reset(options={"retry": True})  # the oracle goes back to the step to the left, turn 1
+    env.step("go right")
+    *_, info = env.step("go right")
+    # G of trained turns: [¼ 0 0 0] and [½ 1]: μ = (1/16 + 3/4) / 2 = 13/32.
+    assert [(r.attempt, r.parent, r.pivot, r.score) for r in info["group"].records] == [
+        (0, -1, -1, 0.0),
+        (1, 0, 1, 1.0),
+    ]
+    assert lists(info["group_advantages"]) == [[-5 / 32, -13 / 32, -13 / 32, -13 / 32], [0, 3 / 32, 19 / 32]]
 
 
 def test_the_example_of_the_docs_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,12 +126,17 @@ def next_attempts(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
 
 
 def kept_turns(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
-    """How many leading turns the retry of each record kept, its pivot; 0 where none follows. Shape ``(records,)``."""
-    kept = np.zeros(len(records), dtype=np.int64)
-    for i, after in enumerate(next_attempts(records)):
-        if after != NONE:
-            kept[i] = min(max(records[after].pivot, 0), len(records[i]))
-    return kept
+    """How many leading turns the retry of each record kept, its pivot; 0 where none follows. Shape ``(records,)``.
+
+    Raises:
+        GroupError: As :func:`next_attempts`.
+    """
+    follows = next_attempts(records)
+    return np.array([_kept(records, i, int(after)) for i, after in enumerate(follows)], dtype=np.int64)
+
+
+def _kept(records: Sequence[EpisodeRecord], i: int, after: int) -> int:
+    return 0 if after == NONE else min(max(records[after].pivot, 0), len(records[i]))
 
 
 def at_start(records: Sequence[EpisodeRecord], returns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -172,7 +177,7 @@ def cross_attempt_returns(
             f'Expected the rule "pivoarl", or "metarl" in the variant "paper" or "code", got {rule!r} in {variant!r}'
         )
     inside = [step_returns(rewards, gamma_step) for rewards in turn_rewards(records, returns)]
-    start, follows, kept = at_start(records, inside), next_attempts(records), kept_turns(records)
+    start, follows = at_start(records, inside), next_attempts(records)
     total = [g.copy() for g in inside]
     later = np.zeros(len(records))
     for i in sorted(np.flatnonzero(follows != NONE).tolist(), key=lambda i: -records[i].attempt):
@@ -182,5 +187,5 @@ def cross_attempt_returns(
             total[i] += gamma_traj * whole * gamma_step ** np.arange(len(total[i]) - 1, -1, -1)
         else:
             later[i] = gamma_traj * (start[after] + later[after])
-            total[i][: kept[i] if rule == "pivoarl" else None] += later[i]
+            total[i][: _kept(records, i, after) if rule == "pivoarl" else None] += later[i]
     return total
