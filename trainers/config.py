@@ -90,7 +90,8 @@ class TrainConfig:
     distill: bool = False
     """Train retries as if there had been no remark, so that the policy needs none later (as R3L does)."""
     policy: PolicyName = "auto"
-    """Features: ``alfworld``, ``generic`` (hashed words, any text environment) or ``auto`` (by the env's domain)."""
+    """Features: ``alfworld``, ``grid`` (the boards of Minesweeper and Sokoban), ``generic`` (hashed words, any text
+    environment) or ``auto`` (what was made for the environment, else ``generic``)."""
     width: int = 64
     """Size of the hidden state. Larger: more to express, slower."""
     groups_per_update: int = 8

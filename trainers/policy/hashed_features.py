@@ -1,5 +1,8 @@
 """Any text environment as numbers: hashed words of the task, the observation and the last action. Small and general.
 
+A command that is written in the observation as an entry of its own (a line, or a piece between ``[SEP]``, as a product of a
+list is) also has what the next entry says of it: how many words of the task are there, and whether none has more.
+
 Words go to buckets by CRC-32, which is the same in every process (Python's ``hash`` is not). Collisions are the price of
 needing no vocabulary; knowledge of a domain, as in :mod:`triage_gym.trainers.policy.alfworld_features`, does far better.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 from zlib import crc32
 
@@ -16,6 +20,8 @@ from triage_gym.trainers.policy.features import PATTERN_BITS, Encoded, Register,
 from triage_gym.trainers.policy.remarks import PRIORS, Remarks
 
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
+_ABOUT: Final = re.compile(r"^\W*[^\W_]+\W+")
+_BREAK: Final = re.compile(r"\[sep\]|\n")
 _STATE_BUCKETS: Final = 2048
 _TOKEN_BUCKETS: Final = 2048
 _LENGTH: Final = 12
@@ -23,6 +29,8 @@ _MAX_TEXT: Final = 4096
 """Characters of a text that are read; what comes after is cut, so that a long page costs no more than a short one."""
 
 IN_TASK, IN_OBSERVATION, ALL_IN_TASK = (1 << i for i in range(3, 6))
+"""Candidate features: a word of the command, other than its first, is in the task; in the observation; all are in the task.
+Marks are no words there."""
 _OWN_BITS: Final = 6
 """Candidate features besides those of remarks."""
 
@@ -49,7 +57,43 @@ def _tokens(command: str) -> tuple[int, ...]:
     if not words:
         return (1,)
     names = [f"verb {words[0]}", *(f"{words[0]} {w}" for w in words[1:6]), *(f"word {w}" for w in words[1:6])]
-    return tuple(1 + _bucket(name, _TOKEN_BUCKETS - 1) for name in names[:_LENGTH])
+    return tuple(1 + _bucket(name, _TOKEN_BUCKETS - 1) for name in names[: _LENGTH - 1])
+
+
+_MOST_SHARED: Final = 8
+_BESIDE: Final = tuple(
+    [
+        tuple([1 + _bucket(f"{kind} beside {n}", _TOKEN_BUCKETS - 1) for n in range(_MOST_SHARED + 1)])
+        for kind in ("", "most")
+    ]
+)
+"""Tokens of how many of the task's words are beside a command, and of the same where no other command has more."""
+
+
+@lru_cache(maxsize=65_536)
+def _named(command: str) -> tuple[str, tuple[str, ...]]:
+    """What a command is about, as an observation would write it, and the words of that."""
+    about = _ABOUT.sub("", command.lower()).rstrip("]>) ")
+    return about, tuple([word for word in words_of(about) if word[0].isalnum()])
+
+
+@lru_cache(maxsize=4096)
+def _entries(observation: str) -> dict[str, frozenset[str]]:
+    """The words of the next entry, by entry; empty where the text has none."""
+    found = [entry.strip() for entry in _BREAK.split(observation[:_MAX_TEXT].lower())]
+    return {entry: frozenset(words_of(after)) for entry, after in pairwise(found) if entry}
+
+
+def _beside(observation: str, commands: Sequence[str], task: set[str]) -> dict[str, tuple[int]]:
+    """The token of how much of the task is beside each command that is an entry of the observation."""
+    entries = _entries(observation)
+    shared: dict[str, int] = {}
+    for text in commands:
+        after = entries.get(_named(text)[0])
+        if after is not None:
+            shared[text] = min(_MOST_SHARED, len(task & after))
+    most = max(shared.values(), default=0)
+    return {text: (_BESIDE[n == most][n],) for text, n in shared.items()}
 
 
 class HashedMemory:
@@ -99,15 +143,16 @@ class HashedFeatures:
     def encode(self, memory: HashedMemory, admissible: Sequence[str], register: Register) -> Encoded:
         """The situation of an episode; every admissible command is a candidate."""
         task, seen = set(words_of(memory.task)), set(words_of(memory.observation))
+        beside = _beside(memory.observation, admissible, task)
         keys = []
         for text in admissible:
             bits = memory.bits.get(text, 0)
-            rest = words_of(text)[1:]
+            rest = _named(text)[1]
             if rest:
                 shared = [word in task for word in rest]
                 bits |= (IN_TASK if any(shared) else 0) | (ALL_IN_TASK if all(shared) else 0)
                 bits |= IN_OBSERVATION if any(word in seen for word in rest) else 0
-            keys.append(register.number(_tokens(text)) << PATTERN_BITS | bits)
+            keys.append(register.number(_tokens(text) + beside.get(text, ())) << PATTERN_BITS | bits)
         if self.priors and memory.remarks:
             keys = memory.remarks.mark(keys, admissible, memory.observation, _OWN_BITS)
         words = (
