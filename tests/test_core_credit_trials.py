@@ -288,6 +288,7 @@ def test_r3l_imitates_reflections_that_helped() -> None:
     trial = [attempt(0, "ab", 0.0), attempt(1, "ab", 0.5, pivot=1), attempt(2, "ab", 1.0, pivot=1)]
     assert R3L().reflections(trial).tolist() == [0, 0, 1]
     assert R3L().reflections([*trial[:2], replace(trial[2], success=False)]).tolist() == [0, 0, 0]
+    assert R3L().reflections([replace(trial[0], score=2.0), replace(trial[1], success=True)]).tolist() == [0, 0]
     assert R3L().reflections([trial[2]]).tolist() == [0]  # whether it helped is not known
     foreign = replace(trial[2], reflection=Reflection("", 1, "oracle"))
     assert R3L().reflections([*trial[:2], foreign]).tolist() == [0, 0, 0]
