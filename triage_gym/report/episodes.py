@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from triage_gym.display import sanitize
+from triage_gym.records import EpisodeRecord, Reflection
 from triage_gym.report.model import Episode
 
 LIMIT: Final = 10_000
@@ -70,6 +71,34 @@ def showpiece(episodes: Sequence[Episode]) -> int:
     return best[-1] if best else len(episodes) - 1
 
 
+def trial_numbers(episodes: Sequence[Episode]) -> list[int]:
+    """For each episode the number of its trial; -1 for one whose record names none."""
+    found: dict[Hashable, int] = {}
+    out = []
+    for e in episodes:
+        key = (e.arm, e.seed, e.update, e.record.group_id, e.record.trial)
+        out.append(found.setdefault(key, len(found)) if e.record.trial else -1)
+    return out
+
+
+def _lineage(record: EpisodeRecord) -> list[Any] | None:
+    """What a retry began with; None for a first attempt."""
+    if record.attempt == 0:
+        return None
+    said = record.reflection or Reflection("", -1)
+    return [
+        record.parent,
+        _text(record.restore_strategy),
+        _text(record.restore_status),
+        _text(said.remark),
+        said.pivot,
+        _text(said.source),
+        _text(said.text),
+        _text(said.problem),
+        record.oracle_pivot,
+    ]
+
+
 def encode(episode: Episode, arms: Sequence[str]) -> dict[str, Any]:
     """The JSON of one episode, with short keys (the page's script names them)."""
     record = episode.record
@@ -97,6 +126,7 @@ def encode(episode: Episode, arms: Sequence[str]) -> dict[str, Any]:
         "o": _text(record.start_observation),
         "n": record.attempt,
         "p": record.prefix_length,
+        "h": _lineage(record),
         "c": record.score,
         "w": record.success,
         "e": None if record.error is None else _text(record.error),

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from triage_gym.report import reading, sections
-from triage_gym.report.episodes import encode, showpiece
+from triage_gym.report.episodes import encode, showpiece, trial_numbers
 from triage_gym.report.markup import Markup, element, island, policy, raw
 from triage_gym.report.model import Report
 from triage_gym.report.view import View
@@ -100,4 +100,5 @@ def _data(view: View) -> dict[str, Any]:
         },
         "first": showpiece(view.report.episodes),
         "episodes": [encode(episode, view.names) for episode in view.report.episodes],
+        "trials": trial_numbers(view.report.episodes),
     }

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from triage_gym.report.markup import Markup, element
 from triage_gym.report.view import View
+
+WORTH: Final = (
+    ("RS", "R in a success"),
+    ("EF", "E in a failure"),
+    ("?", "judge failed"),
+    ("T", "retries"),
+    ("TS", "retries that solved it"),
+)
+"""What the filter of things worth a look offers."""
 
 
 def episodes(view: View) -> Markup | None:
@@ -55,7 +65,7 @@ def _filters(view: View) -> Markup:
         "div",
         _select("arm", "Arm", [(str(view.names.index(a)), view.label(a)) for a in present]),
         _select("outcome", "Outcome", [("won", "solved"), ("lost", "not solved")]),
-        _select("role", "Worth a look", [("RS", "R in a success"), ("EF", "E in a failure"), ("?", "judge failed")]),
+        _select("role", "Worth a look", WORTH),
         _select("type", "Task type", [(k, k) for k in kinds]),
         element("label", "Search the text", search),
         class_="filters",

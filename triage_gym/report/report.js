@@ -80,7 +80,7 @@
     ["arm", "outcome", "role", "type", "search"].map((id) => [id, document.getElementById(`filter-${id}`)]),
   );
   const haystack = data.episodes.map((e) =>
-    [e.g, e.k, e.o, ...e.x.flatMap((x) => [x[0], x[1]])].join("\n").toLowerCase(),
+    [e.g, e.k, e.o, e.h ? e.h[3] : "", e.h ? e.h[6] : "", ...e.x.flatMap((x) => [x[0], x[1]])].join("\n").toLowerCase(),
   );
   let shown = [];
   let page = 0;
@@ -98,6 +98,8 @@
     if (type.value !== "" && e.y !== type.value) return false;
     if (role.value === "RS" && !(e.w && e.x.some((x) => x[2] === "R"))) return false;
     if (role.value === "EF" && !(!e.w && e.x.some((x) => x[2] === "E"))) return false;
+    if (role.value.startsWith("T") && e.n === 0) return false;
+    if (role.value === "TS" && !e.w) return false;
     if (role.value === "?" && !e.x.some((x) => x[5] === "failed")) return false;
     return haystack[i].includes(search.value.trim().toLowerCase());
   }
@@ -112,6 +114,7 @@
     meta.append(make("span", style, word), make("span", "", `${e.x.length} turns`));
     meta.append(make("span", "", data.arms[e.a]), make("span", "", `seed ${e.s}`));
     if (e.t !== null) meta.append(make("span", "", `at ${grouped(e.t)}`));
+    if (e.n > 0) meta.append(make("span", "", `attempt ${e.n + 1}, from turn ${e.p + 1}`));
     const strip = make("span", "strip");
     strip.setAttribute("aria-hidden", "true");
     for (const x of e.x.slice(0, 80)) strip.append(make("i", `role-${x[2] || "none"}`));
@@ -156,9 +159,65 @@
     return svg;
   }
 
+  // The attempts of a trial that are on the page, in order.
+  function tries(index) {
+    const trial = data.trials[index];
+    if (trial < 0) return [];
+    const found = data.episodes.map((_, i) => i).filter((i) => data.trials[i] === trial);
+    return found.sort((a, b) => data.episodes[a].n - data.episodes[b].n);
+  }
+
+  function trial(index) {
+    const row = make("div", "trial");
+    row.setAttribute("role", "group");
+    row.setAttribute("aria-label", "attempts of this trial");
+    for (const i of tries(index)) {
+      const e = data.episodes[i];
+      const button = make("button", "", `attempt ${e.n + 1}: ${outcome(e)[1]}`);
+      button.type = "button";
+      if (i === index) button.setAttribute("aria-current", "true");
+      button.addEventListener("click", () => open(i, true));
+      row.append(button);
+    }
+    return row;
+  }
+
+  // What a retry began with, in words; and what the failed attempt did from there on.
+  function lineage(index) {
+    const e = data.episodes[index];
+    const [parent, strategy, restored, remark, pivot, source, text, problem, expert] = e.h;
+    const box = make("div", "lineage");
+    const kept = e.p === 1 ? "the first turn is a copy" : `the first ${e.p} turns are copies`;
+    const where = e.p > 0 ? `from turn ${e.p + 1}: ${kept}` : "from the start";
+    box.append(make("p", "", `Retry of attempt ${parent + 1}, ${where}. Restored by ${strategy}: ${restored}.`));
+    if (remark) box.append(make("p", "remark", remark));
+    const named = pivot < 0 ? [] : [`${source || "the reflection"} named turn ${pivot + 1}`];
+    if (expert >= 0) named.push(`the expert turn ${expert + 1}`);
+    if (problem) named.push(`the reflection was malformed (${problem})`);
+    if (named.length) box.append(make("p", "", `${named.join(", ")}.`));
+    if (text) box.append(folded("The reflection as it was written", make("p", "obs", text)));
+    const failed = tries(index).map((i) => data.episodes[i]).find((other) => other.n === parent);
+    if (failed) {
+      const rest = make("ol", "steps");
+      const scale = largest(failed);
+      rest.append(...failed.x.map((x, i) => step(x, i, failed, scale)).slice(e.p));
+      box.append(folded(`What attempt ${parent + 1} did from turn ${e.p + 1} on`, rest));
+    }
+    return box;
+  }
+
+  function folded(title, body) {
+    const details = make("details");
+    details.append(make("summary", "", title), body);
+    return details;
+  }
+
+  const largest = (e) => Math.max(1e-9, ...e.x.map((x) => Math.abs(x[3] ?? 0)));
+
   function step(x, index, e, scale) {
     const [action, answer, role, advantage, why, status] = x;
-    const row = make("li", `role-${role || "none"}${index < e.p ? " copied" : ""}`);
+    const mark = index < e.p ? " copied" : e.h && index === e.p ? " pivot" : "";
+    const row = make("li", `role-${role || "none"}${mark}`);
     const badge = make("span", `badge role-${role || "none"}`, role || "?");
     badge.title = role ? ROLE_NAMES[role] : status === "failed" ? "the judge failed here" : "not judged";
     badge.setAttribute("aria-label", badge.title);
@@ -176,7 +235,7 @@
   function open(index, move) {
     current = index;
     const e = data.episodes[index];
-    const scale = Math.max(1e-9, ...e.x.map((x) => Math.abs(x[3] ?? 0)));
+    const scale = largest(e);
     const [style, word] = outcome(e);
     const meta = make("div", "meta");
     meta.append(make("span", style, word), make("span", "", `${e.x.length} turns`), make("span", "", data.arms[e.a]));
@@ -190,6 +249,8 @@
     const steps = make("ol", "steps");
     steps.append(...e.x.map((x, i) => step(x, i, e, scale)));
     const parts = [title, meta];
+    if (tries(index).length > 1) parts.push(trial(index));
+    if (e.h) parts.push(lineage(index));
     if (e.e !== null) parts.push(make("p", "warn", `Left out of training: ${e.e}`));
     if (e.o) parts.push(make("p", "start obs", e.o));
     parts.push(steps, ahead());
