@@ -8,8 +8,8 @@ start, a full restart. What it promises:
   with the point, and the continuation sees the same noise as the first time;
 - a rewind is only called ``verified`` after the stack has answered, at the point, what it answered the first time:
   observation, reward, flags and admissible commands of at least one turn, and its state where it offers one. The
-  first, second, fourth, eighth … rewind by native state or by copy must moreover repeat the *whole* rest of the recorded
-  attempt, which finds a state that leaves something out as soon as an attempt shows it;
+  first, second, fourth, eighth … rewind by native state or by copy must moreover repeat the *whole* recorded attempt, from
+  its start and from the kept state, which finds a state that leaves something out as soon as an attempt shows it;
 - a way that once answered otherwise is not used again, and the reason is kept in :attr:`Restorer.reasons`.
 
 What it leaves to you: environments whose steps change the world outside (a replay does that again).
@@ -226,10 +226,13 @@ class Restorer:
         at, state = max((x for x in self._kept if x[0] < pivot or x[0] == 0), key=lambda x: x[0])
         held = self._held.get(capture.name, 0)
         # What a state leaves out need not show in the first attempt; at powers of two the proofs cost next to nothing.
-        proof = len(self.turns) if (held + 1) & held == 0 else 1 if pivot == 0 else 0
-        if proof:
+        if (held + 1) & held == 0:
+            for first, kept in dict([self._kept[0], (at, state)]).items():
+                self._put(capture, kept, first)
+                self._walk(first, len(self.turns))
+        elif pivot == 0 and self.turns:
             self._put(capture, state, at)
-            self._walk(at, max(proof, at))
+            self._walk(0, 1)
         self._put(capture, state, at)
         self._held[capture.name] = held + 1
         return self._walk(at, pivot)
