@@ -187,7 +187,7 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Wall time of some trials, taken again."""
+    """Time of some trials, taken again."""
 
     turns: int
     """Turns that the player acted."""
@@ -215,13 +215,19 @@ class Clock:
         return self.restore_s / self.replayed if self.replayed else None
 
 
-def clock(setting: Setting, make_player: MakePlayer, trials: Sequence[Trial]) -> Clock | None:
+def clock(
+    setting: Setting,
+    make_player: MakePlayer,
+    trials: Sequence[Trial],
+    now: Callable[[], float] = time.perf_counter,
+) -> Clock | None:
     """What the turns of ``trials`` cost, the first :data:`CLOCKED` of them; None if they do not happen again as recorded.
 
     Args:
         setting: As they were played.
         make_player: The player is asked again at each turn, and its answer is put aside.
         trials: Played in this setting, task by task.
+        now: The clock, in seconds: of the wall, unless another is given.
     """
     import numpy as np
 
@@ -230,7 +236,6 @@ def clock(setting: Setting, make_player: MakePlayer, trials: Sequence[Trial]) ->
 
     config, base, _ = _base(setting)
     env = PivotRetryWrapper(base, None, setting.attempts)
-    now = time.perf_counter
     turns = retries = replayed = 0
     turn_s = restore_s = 0.0
     try:
