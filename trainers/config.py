@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, get_args
 from triage_gym import registry
 from triage_gym.domains.alfworld import TASK_TYPES
 from triage_gym.errors import InputError
+from triage_gym.reflection.allocation import Allocation
 
 HELD_OUT: Final = {
     "alfworld": "valid_unseen",
@@ -32,7 +33,6 @@ FIVE_TYPES: Final = tuple(t for t in TASK_TYPES if t != "pick_two_obj_and_place"
 """The default ALFWorld training set: every task type but ``pick_two_obj_and_place``."""
 PolicyName = Literal["auto", "alfworld", "grid", "generic"]
 RetryFrom = Literal["pivot", "start"]
-Allocation = Literal["all", "differ", "verified"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,8 @@ class TrainConfig:
     seed: int = 0
     """Seed of everything random in the run: weights, demonstrations, task order, sampling."""
     credit: str = "triage"
-    """Credit rule, such as ``grpo``, ``grpo+whiten``, ``scalar``, ``triage``, ``triage-shuffled``, ``roles-only``.
+    """Credit rule, such as ``grpo``, ``grpo+whiten``, ``scalar``, ``triage``, ``triage-shuffled``, ``roles-only``,
+    ``gigpo``, and across attempts ``pivoarl``, ``metarl``, ``r3l``, ``pivoarl+triage``.
 
     Suffixes: ``+whiten`` whitens over the batch's segments, ``+guard`` uses roles only in groups whose outcomes differ.
     """

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from triage_gym import registry
 from triage_gym.records import EpisodeRecord
-from triage_gym.reflection.allocation import allocate
-from triage_gym.trainers.config import Allocation, TrainConfig
+from triage_gym.reflection.allocation import Allocation, allocate
+from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.playing import Live, Stretch, go_on, play
 from triage_gym.trainers.policy.heads import sample_pivots
 from triage_gym.trainers.policy.protocol import Memory, Policy, RawSteps, Steps
