@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hash_seeds import outputs
 from hypothesis import given
 from hypothesis import strategies as st
 
+torch = pytest.importorskip("torch")
+torch.set_num_threads(1)
+
 from triage_gym import registry
 from triage_gym.envs.sokoban.protocol import PRESETS
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.loop import train
 from triage_gym.trainers.policy import grid_words, rooms
 from triage_gym.trainers.policy.features import PATTERN_BITS, Register
 from triage_gym.trainers.policy.grid_features import GridFeatures, GridMemory
@@ -228,3 +236,44 @@ def test_equal_situations_share_a_number_and_turns_are_counted() -> None:
     assert "turn 0" in told(first.state)
     memory.observe("(9, 9)", memory.observation)
     assert "turn 1" in told(features.encode(memory, ["(1, 1)"], register).state)
+
+
+SCRIPT = """
+import json
+from triage_gym import registry
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.policies import make_policy
+import numpy as np
+for name in ("minesweeper", "sokoban", "webshop"):
+    env = registry.make("envs", {"name": name})
+    policy, rng = make_policy(TrainConfig(env=name, width=8, attempts=2, credit="grpo")), np.random.default_rng(0)
+    for seed in range(2):
+        observation, info = env.reset(seed=seed)
+        memory = policy.begin(info["task"], observation)
+        memory.advise("no", observation, info["admissible_commands"][0])
+        for _ in range(4):
+            decision = policy.act([memory], [info["admissible_commands"]], rng)
+            steps = policy.gather([decision.raw])
+            print(decision.commands, steps.words.tolist(), steps.tokens.tolist(), steps.old_log_probs.numpy().tobytes())
+            observation, _, terminated, truncated, info = env.step(decision.commands[0])
+            if terminated or truncated:
+                break
+            memory.observe(decision.commands[0], observation)
+"""
+
+
+def test_hash_seeds_do_not_matter() -> None:
+    first, second = outputs(SCRIPT)
+    assert first == second
+
+
+@pytest.mark.parametrize(("env", "turns", "least"), [("minesweeper", 2500, 0.5), ("sokoban", 6000, 0.3)])
+def test_a_small_policy_learns_boards_from_nothing(env: str, turns: int, least: float, tmp_path: Path) -> None:
+    """Seeds 0 to 2 end at 0.77 and more in Minesweeper and at 0.40 and more in Sokoban; at random it is 0.06 and 0.01."""
+    config = TrainConfig(
+        env=env, credit="grpo+whiten", turns=turns, tasks=200, eval_tasks=100, eval_at=(), trace_every=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the rule judge, which has no rules for boards, and of the batches
+        found = train(config, tmp_path / "run")
+    assert found.success > least

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch")
 
 from triage_gym.trainers.policy.features import PATTERN_BITS, PATTERNS, Register
 from triage_gym.trainers.policy.hashed_features import ALL_IN_TASK, IN_OBSERVATION, IN_TASK, HashedFeatures
