@@ -33,7 +33,10 @@ from triage_gym.wrappers.segment_credit import SegmentCreditWrapper
 
 Phase = Literal["new", "running", "failed", "succeeded", "broken"]
 RetryFrom = Literal["pivot", "start"]
-COUNTS: Final = ("retries", "moved_pivots", "failed_checks", "restarts", "mismatches")
+COUNTS: Final = (
+    "retries", "malformed_reflections", "failed_reflectors", "moved_pivots", "failed_checks", "restarts", "mismatches",
+    "replayed_turns", "checked_turns",
+)  # fmt: skip
 
 
 class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
