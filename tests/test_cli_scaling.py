@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from triage_gym.cli.app import run
+from triage_gym.cli.app import parse, run
 from triage_gym.errors import InputError
 from triage_gym.report.scaling import render
 
@@ -46,6 +46,15 @@ def test_curves_have_a_point_for_each_number_of_attempts(directory: Path) -> Non
     assert once[0] == once[1], "one attempt is the same either way"
 
 
+def test_the_place_can_be_compared_under_one_rule_and_rules_that_differ_alone_are_trained_apart() -> None:
+    def arms(*credits: str) -> list[str]:
+        return list(parse(["scaling", *SMALL, "--seeds", "0", "--credits", *credits])._arms())
+
+    assert arms("grpo", "grpo") == ["once-n1-s0", "pivot-n2-s0", "start-n2-s0"]
+    assert arms("pivoarl", "metarl") == arms("grpo", "grpo")
+    assert arms("grpo", "gigpo") == ["pivot-n1-s0", "start-n1-s0", "pivot-n2-s0", "start-n2-s0"]
+
+
 def test_what_is_finished_is_kept(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from triage_gym import trainers
     from triage_gym.trainers import evaluation, loop
@@ -66,7 +75,7 @@ def test_what_is_finished_is_kept(directory: Path, monkeypatch: pytest.MonkeyPat
 def test_the_page_draws_both_ways_and_loads_nothing(directory: Path) -> None:
     page = (directory / "scaling.html").read_text()
     assert page.count('class="chart"') == 3
-    assert page.count("from the pivot (PivoARL)") >= 3
+    assert page.count("from the pivot (pivoarl)") >= 3
     assert "default-src 'none'" in page
     assert "<script" not in page
     data = json.loads((directory / "scaling.json").read_text())
@@ -85,6 +94,7 @@ def test_the_page_draws_both_ways_and_loads_nothing(directory: Path) -> None:
         (["--attempts", "0"], "at least 1"),
         (["--env", "nothing"], "nothing"),
         (["--turns", "0"], "`turns`"),
+        (["--credits", "pivoarl", "metarll"], "did you mean 'metarl'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(

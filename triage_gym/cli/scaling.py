@@ -2,7 +2,8 @@
 
 *Test time*: pass@k of a trained policy, for k attempts at a task. *Training time*: how good a policy becomes that was
 trained with N attempts a task, at equal generated turns. Each once for retries from the pivot (PivoARL) and once for full
-restarts (MetaRL, as LaMer). An arm that is finished in the directory is kept, one that was stopped goes on.
+restarts (MetaRL, as LaMer), or with the credit rules that are named: two methods differ in both, the place where a retry
+begins and the credit, and with the same rule twice in the place alone. An arm that is finished in the directory is kept, one that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from triage_gym.cli.progress import Progress
     from triage_gym.trainers import TrainConfig
 
-WAYS: Final = {"pivot": "pivoarl", "start": "metarl"}
-"""The two ways to retry, and the credit rule that is made for each."""
+WAYS: Final = ("pivot", "start")
+"""The two ways to retry."""
+ALIKE: Final = {"pivoarl", "metarl"}
+"""Rules that are the same where nothing is retried."""
 HEADS: Final = ("policy", "value")
 """Reflectors that ask a head of the policy, which training without retries does not make."""
 
@@ -36,6 +39,8 @@ class Scaling:
     """Environment: a registered name, a Gymnasium id or a module:attr path."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the environment, such as size=[7,7]: JSON values, or text."""
+    credits: tuple[str, str] = ("pivoarl", "metarl")
+    """Credit rules of retries from the pivot and of full restarts."""
     reflector: str | Mapping[str, Any] = "policy"
     """Who names the earliest wrong turn, in training and in the test."""
     attempts: int = 8
@@ -63,14 +68,17 @@ class Scaling:
 
     def run(self) -> int:
         """Train what is missing, measure, and write curves and figure."""
+        from triage_gym import credit
         from triage_gym.cli.making import need_trainer
         from triage_gym.cli.progress import Progress
+        from triage_gym.trainers.probing import probe
 
         self._check()
         need_trainer()
         arms = self._arms()
         for config in arms.values():
-            config.resolved()
+            credit.make(config.credit)
+        probe(next(iter(arms.values())).resolved())
         with Progress(len(arms), self.quiet) as progress:
             for name, config in arms.items():
                 self._train(name, config, progress)
@@ -103,17 +111,22 @@ class Scaling:
         name = self.reflector if isinstance(self.reflector, str) else self.reflector.get("name")
         return name in HEADS
 
+    def _arm(self, way: str, attempts: int, seed: int) -> str:
+        """Name of a run. With one attempt nothing is retried, and where the rules then are the same one run is enough."""
+        rules = set(self.credits)
+        once = attempts == 1 and (len(rules) == 1 or rules <= ALIKE)
+        return f"{'once' if once else way}-n{attempts}-s{seed}"
+
     def _arms(self) -> dict[str, TrainConfig]:
-        """The runs by name. With one attempt the two ways are the same, and one run is enough."""
+        """The runs by name."""
         from triage_gym.trainers.config import TrainConfig
 
-        found = {}
+        found: dict[str, TrainConfig] = {}
         for seed in self.seeds:
             for n in self.train_attempts:
-                for way, credit in WAYS.items():
-                    if n == 1 and way != "pivot":
-                        continue
-                    found[_arm(way, n, seed)] = TrainConfig(
+                for way, credit in zip(WAYS, self.credits, strict=True):
+                    name = self._arm(way, n, seed)
+                    found[name] = found.get(name) or TrainConfig(
                         env=self.env,
                         env_kwargs=self.env_kwargs,
                         limit=self.limit,
@@ -166,7 +179,7 @@ class Scaling:
         """The content of ``scaling.json``."""
         test, training = {}, {}
         for way in WAYS:
-            runs = [self._solved(_arm(way, self.test_with, s), way, self.attempts) for s in self.seeds]
+            runs = [self._solved(self._arm(way, self.test_with, s), way, self.attempts) for s in self.seeds]
             test[way] = {
                 "k": list(range(1, self.attempts + 1)),
                 "points": [self._point([run[k] for run in runs]) for k in range(self.attempts)],
@@ -175,6 +188,7 @@ class Scaling:
         return {
             "schema": 1,
             "env": self.env,
+            "credits": dict(zip(WAYS, self.credits, strict=True)),
             "reflector": self.reflector if isinstance(self.reflector, str) else json.dumps(dict(self.reflector)),
             "tasks": self.tasks,
             "turns": self.turns,
@@ -195,7 +209,9 @@ class Scaling:
             numbers = sorted(n for n in self.train_attempts if n >= least)
             points = []
             for n in numbers:
-                runs = [self._solved(_arm(way, n, s), way, self.measured if n >= 2 else measure) for s in self.seeds]
+                runs = [
+                    self._solved(self._arm(way, n, s), way, self.measured if n >= 2 else measure) for s in self.seeds
+                ]
                 points.append(self._point([run[measure - 1] for run in runs]))
             if points:
                 found[f"pass@{measure}"] = {"n": numbers, "points": points}
@@ -222,24 +238,20 @@ class Scaling:
             raise InputError(f"Expected to write into {self.run_dir}, got: {error}") from error
 
 
-def _arm(way: str, attempts: int, seed: int) -> str:
-    return f"{'once' if attempts == 1 else way}-n{attempts}-s{seed}"
-
-
 def _tables(found: Mapping[str, Any]) -> str:
     """The curves as text."""
     seeds = len(found["seeds"])
     over = f"{seeds} seeds" if seeds > 1 else "tasks"
     text = [f"{found['env']}: in the test, policies trained with {found['test_with']} attempts, % (95 % over {over})\n"]
-    text.append(_curves_as_table(found["test_time"], "k", "pass@"))
+    text.append(_curves_as_table(found["test_time"], found["credits"], "k", "pass@"))
     for measure in sorted({m for way in found["training_time"].values() for m in way}):
         text.append(f"\nin training, {found['turns']} generated turns: {measure}, % (95 % over {over})\n")
         curves = {way: c[measure] for way, c in found["training_time"].items() if measure in c}
-        text.append(_curves_as_table(curves, "n", "trained with N="))
+        text.append(_curves_as_table(curves, found["credits"], "n", "trained with N="))
     return "\n".join(text)
 
 
-def _curves_as_table(curves: Mapping[str, Any], x: str, name: str) -> str:
+def _curves_as_table(curves: Mapping[str, Any], credits: Mapping[str, str], x: str, name: str) -> str:
     at = sorted({n for curve in curves.values() for n in curve[x]})
 
     def cell(curve: Mapping[str, Any], n: int) -> str:
@@ -248,5 +260,6 @@ def _curves_as_table(curves: Mapping[str, Any], x: str, name: str) -> str:
         point = curve["points"][curve[x].index(n)]
         return f"{100 * point['mean']:.1f} ({100 * point['low']:.1f}–{100 * point['high']:.1f})"
 
+    head = [f"{LABELS[way]}, {credits[way]}" for way in curves]
     rows = [[f"{name}{n}", *(cell(curve, n) for curve in curves.values())] for n in at]
-    return table(["", *(LABELS[way] for way in curves)], rows)
+    return table(["", *head], rows)

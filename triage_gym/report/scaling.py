@@ -14,7 +14,7 @@ from triage_gym.report.charts import line_chart
 from triage_gym.report.markup import Markup, element, policy, raw
 from triage_gym.report.model import Curve
 
-NAMES: Final = {"pivot": "from the pivot (PivoARL)", "start": "full restart (MetaRL)"}
+NAMES: Final = {"pivot": "from the pivot", "start": "full restart"}
 _SLOTS: Final = {"pivot": 3, "start": 0}
 
 
@@ -51,11 +51,12 @@ def _body(data: Mapping[str, Any]) -> Markup:
         f"{data['env']}, {data['tasks']} held-out tasks, {data['turns']:,} generated turns of training an arm; "
         f"reflector: {data['reflector']}. Bands are {method}."
     )
-    figures = [_figure("Attempts in the test", _test_note(data), test, "k", "attempts", "pass@k")]
+    names = {way: f"{NAMES[way]} ({credit})" for way, credit in data["credits"].items()}
+    figures = [_figure("Attempts in the test", _test_note(data), test, names, "k", "pass@k")]
     for measure in sorted({m for way in training.values() for m in way}):
         curves = {way: found[measure] for way, found in training.items() if measure in found}
         note = "policies trained with N attempts a task, at equal generated turns"
-        figures.append(_figure(f"Attempts in training: {measure}", note, curves, "n", "attempts", measure))
+        figures.append(_figure(f"Attempts in training: {measure}", note, curves, names, "n", measure))
     header = element(
         "header",
         element("p", "triage_gym", class_="brand"),
@@ -70,15 +71,15 @@ def _test_note(data: Mapping[str, Any]) -> str:
     return f"policies trained with {data['test_with']} attempts a task, each retrying as it was trained to"
 
 
-def _figure(title: str, note: str, curves: Mapping[str, Any], x: str, unit: str, y: str) -> Markup:
+def _figure(title: str, note: str, curves: Mapping[str, Any], names: Mapping[str, str], x: str, y: str) -> Markup:
     """A chart, its legend and its numbers as a table."""
     drawn = [_curve(way, found, x) for way, found in curves.items()]
     chart = line_chart(
-        drawn, _SLOTS, identifier=title, label=f"{title}: {y}", percent=True, height=260, unit=f" {unit}"
+        drawn, _SLOTS, identifier=title, label=f"{title}: {y}", percent=True, height=260, unit=" attempts"
     )
-    legend = [element("li", _key(way), NAMES.get(way, way)) for way in curves]
+    legend = [element("li", _key(way), names[way]) for way in curves]
     parts = (element("h2", title), element("p", note, class_="note"), element("ul", legend, class_="legend"), chart)
-    numbers = element("details", element("summary", "The numbers"), _numbers(curves, x))
+    numbers = element("details", element("summary", "The numbers"), _numbers(curves, names, x))
     return element("section", element("div", *parts, numbers, class_="card"), aria_label=title)
 
 
@@ -97,9 +98,9 @@ def _percent(point: Mapping[str, Any]) -> str:
     return f"{100 * point['mean']:.1f} % ({100 * point['low']:.1f}–{100 * point['high']:.1f})"
 
 
-def _numbers(curves: Mapping[str, Any], x: str) -> Markup:
+def _numbers(curves: Mapping[str, Any], names: Mapping[str, str], x: str) -> Markup:
     at: Sequence[int] = sorted({n for found in curves.values() for n in found[x]})
-    head = element("tr", element("th", x, scope="col"), *(element("th", NAMES.get(w, w), scope="col") for w in curves))
+    head = element("tr", element("th", x, scope="col"), *(element("th", names[w], scope="col") for w in curves))
     rows = []
     for n in at:
         cells = []
