@@ -185,3 +185,26 @@ sys.exit(run(sys.argv[1:]))
     )
     assert learned.returncode == 1
     assert "pip install 'triage-gym[train]'" in learned.stderr
+
+
+def test_a_checkpoint_retries_as_it_was_trained_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    from triage_gym.trainers import TrainConfig, train
+
+    path, file = tmp_path / "run", tmp_path / "numbers.json"
+    train(TrainConfig(env="minesweeper", credit="pivoarl", turns=200, eval_tasks=10, eval_at=()), path)
+    command = ["retry", "--policy", str(path), "--reflector", "policy", "--tasks", "20", "--save", str(file)]
+    assert run(command) == 0
+    out = capsys.readouterr().out
+    assert "reads no remark" not in out
+    found = json.loads(file.read_text())["summaries"]
+    assert found["start"]["replayed"]["total"] == 0
+    for way in ("pivot", "start"):
+        retries = sum(found[way]["made"][1:])
+        assert found[way]["reflections"] == found[way]["gain"]["measured"] == retries > 0
+        assert found[way]["gain"]["bits"] >= 0.0
+        assert found[way]["written"]["reflections"] > 0, "the policy's own words"
+    assert run([*command, "--verify", "oracle", "--retry-from", "both"]) == 0
+    assert run([*command, "--env", "sokoban"]) == 1
+    assert "was trained on, minesweeper, got sokoban" in capsys.readouterr().err
+    assert run([*command, "--env-kwargs", "mines=4"]) == 1
