@@ -39,7 +39,7 @@ def check(state: Mapping[str, Any], env: gymnasium.Env[Any, Any] | None = None) 
     if state["np_random"] is None:
         return None
     running = None if env is None else env._np_random
-    if running is not None and running.bit_generator.state == state["np_random"]:
+    if running is not None and _is_in(running, state["np_random"]):
         return running
     rng, _ = seeding.np_random(0)
     try:
@@ -49,6 +49,10 @@ def check(state: Mapping[str, Any], env: gymnasium.Env[Any, Any] | None = None) 
             f"Expected the state of a PCG64 generator as np_random, got {str(state['np_random'])[:80]}"
         ) from error
     return rng
+
+
+def _is_in(rng: np.random.Generator, state: Any) -> bool:
+    return isinstance(rng.bit_generator, np.random.PCG64) and rng.bit_generator.state == state
 
 
 def put(env: gymnasium.Env[Any, Any], rng: np.random.Generator | None, seed: int | None) -> None:

@@ -401,3 +401,22 @@ def test_a_restart_gives_back_what_wrappers_carry_from_episode_to_episode() -> N
     assert env.return_rms.count > start
     assert restorer.rewind(0).status == "verified"
     assert env.return_rms.count == start
+
+
+def test_a_generator_of_another_kind_comes_back_too() -> None:
+    class Twister(Corridor):
+        def reset(self, **arguments: Any) -> Any:
+            self._np_random = np.random.Generator(np.random.MT19937(4))
+            return super().reset(options=arguments.get("options"))
+
+        def get_state(self) -> dict[str, Any]:
+            return {**super().get_state(), "rng": None}
+
+        def set_state(self, state: dict[str, Any]) -> None:
+            super().set_state({**state, "rng": self.np_random.bit_generator.state})
+
+    restorer = Restorer(TimeLimit(Twister(9), 30), "auto", 3)
+    restorer.reset(seed=None, options=None)
+    first = play(restorer, WALK)
+    assert restorer.rewind(4).strategy == "native"
+    assert play(restorer, WALK[4:]) == first[4:]

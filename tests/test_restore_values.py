@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 
 from triage_gym.errors import InputError
 from triage_gym.records import RoleLabel
-from triage_gym.restore.values import fingerprint, independent, same, same_state, text_of
+from triage_gym.restore.values import Kept, fingerprint, independent, same, same_state, text_of
 
 
 def test_independent_copies_only_what_can_change() -> None:
@@ -73,3 +74,58 @@ def test_fingerprint_tells_observations_and_states_apart_and_repeats_in_another_
         for seed in ("1", "2")
     }
     assert seen == {fingerprint("\ud800 é", {"s": [1, 2]})}
+
+
+@pytest.mark.parametrize("value", [["a", "b"], {"a": 1, "b": None}, {"a": [1]}, [["a"], "b"], [], {}])
+def test_independent_shares_nothing_that_can_be_written_to(value: Any) -> None:
+    copied = independent(value)
+    assert (copied, type(copied)) == (value, type(value))
+    assert copied is not value
+    inner = value[0] if isinstance(value, list) and value else value.get("a") if isinstance(value, dict) else None
+    if isinstance(inner, list):
+        assert (copied[0] if isinstance(value, list) else copied["a"]) is not inner
+
+
+class Handle:
+    """Cannot be pickled, but copied."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __getstate__(self) -> Any:
+        raise TypeError("a handle")
+
+    def __deepcopy__(self, memo: Any) -> Handle:
+        return Handle(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and self.number == other.number
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+@pytest.mark.parametrize(
+    ("make", "other"),
+    [
+        (lambda: {"at": (1, 2), "seen": {3, 4}}, {"at": (1, 2), "seen": {3}}),
+        (lambda: {"a": 1, "b": [1.0]}, {"b": [1], "a": 1}),
+        (lambda: np.arange(3), np.arange(4)),
+        (lambda: [Handle(3)], [Handle(4)]),
+    ],
+)
+def test_a_kept_state_comes_out_new_each_time_and_tells_others_apart(make: Any, other: Any) -> None:
+    value = make()
+    kept = Kept(value)
+    if isinstance(value, dict):
+        value["later"] = True
+    first, second = kept.value(), kept.value()
+    assert first is not second
+    assert same(first, make()) or first == make()
+    assert type(first) is type(make())
+    assert kept.same_as(make())
+    assert not kept.same_as(other)
+
+
+def test_the_order_of_keys_makes_no_other_state() -> None:
+    assert Kept({"a": 1, "b": 2}).same_as({"b": 2, "a": 1})

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from triage_gym.errors import InputError
@@ -136,6 +137,6 @@ def put_rng(env: gym.Env[Any, Any], state: dict[str, Any] | None) -> None:
     """Bring the environment's generator back in place, so that whoever holds it (and its seed) keeps the right one."""
     if state is not None:
         bits = env.unwrapped.np_random.bit_generator
-        # Reading is cheaper than writing, and most environments draw at a reset only.
-        if bits.state != state:
+        # Most environments draw at a reset only. Other generators than Gymnasium's hold arrays, which compare otherwise.
+        if not isinstance(bits, np.random.PCG64) or bits.state != state:
             bits.state = independent(state)
