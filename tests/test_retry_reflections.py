@@ -68,6 +68,8 @@ def test_a_policy_that_reflects_itself_needs_words_or_a_turn() -> None:
     with pytest.raises(InputError, match="the policy's words"):
         env.reset(options={"retry": True})
     assert env.reset(options={"retry": 2})[1]["pivot_step"] == 2, "a refused call changes nothing"
+    with pytest.raises(InputError, match="Could not build reflectors 'policy'"):
+        make(reflector={"name": "policy", "form": "tag"}).reset(seed=1)
     with pytest.raises(InputError, match="a bare reset"):
         make(reflector={"name": "policy"}, auto=True)
 

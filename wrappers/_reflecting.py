@@ -125,11 +125,9 @@ class Reflecting:
 
     def __init__(self, given: Any) -> None:
         name = given.get("name") if isinstance(given, Mapping) else given
-        self.by_words: Final = isinstance(name, str) and name == POLICY
-        """Whether the policy itself reflects, so that each retry needs words."""
-        self._plugin: Plugin | None = None
-        if given is not None and not self.by_words:
-            self._plugin = Plugin("reflectors", given, _can_reflect, "a Reflector or a function")
+        self.is_policy: Final = isinstance(name, str) and name == POLICY
+        """Whether the policy itself reflects, by name."""
+        self._plugin = None if given is None else Plugin("reflectors", given, _can_reflect, "a Reflector or a function")
         self.problems: dict[str, int] = {}
         """How often words were malformed, by kind."""
         self.failures = 0
@@ -138,7 +136,7 @@ class Reflecting:
     @property
     def recorded(self) -> Any:
         """What goes into the wrapper's spec."""
-        return POLICY if self.by_words else None if self._plugin is None else self._plugin.recorded
+        return None if self._plugin is None else self._plugin.recorded
 
     def prepare(self, metadata: Mapping[str, Any]) -> bool:
         """Build the reflector, and say whether it needs the expert's distance at each turn.
@@ -170,15 +168,15 @@ class Reflecting:
         pivot = found.pivot if request.retry is True else int(request.retry or 0)
         return replace(found, pivot=min(max(pivot, 0), turns - 1))
 
-    def check(self, request: Request) -> None:
+    def check(self, request: Request, metadata: Mapping[str, Any]) -> None:
         """Refuse a retry for which nobody names a turn.
 
         Raises:
-            InputError: If the policy itself should reflect and there are no words.
+            InputError: If the reflector stands for words (``needs_words``, an optional attribute) and there are none.
         """
-        if self.by_words and request.retry is True and request.text is None:
+        if request.retry is True and request.text is None and getattr(self._get(metadata), "needs_words", False):
             raise InputError(
-                'Expected the policy\'s words, as reflector="policy" means, got a retry without them; call '
+                "Expected the policy's words, which this reflector stands for, got a retry without them; call "
                 'reset(options={"reflection": text}), name a turn as {"retry": k}, or choose another reflector'
             )
 

@@ -110,7 +110,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise InputError(f'Expected `retry_from` to be "pivot" or "start", got {retry_from!r}')
         _check_order(env)
         self._reflecting = Reflecting(reflector)
-        if auto and self._reflecting.by_words:
+        if auto and self._reflecting.is_policy:
             raise InputError(
                 'Expected auto=False with reflector="policy", got auto=True: a bare reset() brings no words; call '
                 'reset(options={"reflection": text}), or choose another reflector'
@@ -202,7 +202,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 f"Expected `turn_facts` with one mapping for each of the {turns} turns of the failed attempt, its prefix "
                 f"included, got {len(asked.turn_facts)}"
             )
-        self._reflecting.check(asked)
+        self._reflecting.check(asked, self.metadata)
         return self._retry(asked)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
