@@ -129,6 +129,35 @@ def test_every_transition_of_every_trial_did_happen(name: str) -> None:
         env.close()
 
 
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in NEEDS])
+def test_asking_the_expert_and_testing_pivots_disturb_nothing(name: str) -> None:
+    if NEEDS[name]:
+        needs.require(NEEDS[name])
+    limit, trials = (5, 3) if name == "textworld" else (LIMIT, 20)
+    env = SegmentCreditWrapper(
+        PivotRetryWrapper(TimeLimit(make(name), limit), "oracle", measure_oracle=True, verify="oracle"), "grpo"
+    )
+    truth = Truth(TimeLimit(make(name), limit))
+    checks = []
+    for trial in range(trials):
+        rng = random.Random(trial)
+        record = attempt(env, env.reset(seed=trial)[1], rng, choose)
+        truth.check(record)
+        while not record.success and record.attempt < 2:
+            info = env.reset(options={"retry": True})[1]
+            checks.append(info["pivot_check"])
+            assert info["oracle_pivot"] == info["reflection_pivot"]
+            if info["pivot_check"] == "moved":
+                assert info["pivot_step"] < info["reflection_pivot"]
+            else:
+                assert info["pivot_step"] == info["reflection_pivot"]
+            record = attempt(env, info, rng, choose)
+            truth.check(record)
+    assert "passed" in checks
+    env.close()
+    truth.env.close()
+
+
 LIARS: dict[str, Callable[[], Env]] = {
     "at once": lying_envs.StandsStill,
     "unseen": lying_envs.StandsStillUnseen,
