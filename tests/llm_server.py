@@ -79,6 +79,14 @@ class Handler(BaseHTTPRequestHandler):
     def html200(self) -> None:
         self.send(b"<html>Welcome to the hotel's network</html>", kind="text/html")
 
+    def echo_page(self) -> None:
+        page = "<html>" + "." * 30 + self.headers.get("Authorization", "")
+        self.send(page.encode(), kind="text/html")
+
+    def echo_answer(self) -> None:
+        escaped = "".join(f"\\u{ord(c):04x}" for c in self.headers.get("Authorization", ""))
+        self.send(f'{{"choices": [{{"message": {{"content": "{escaped}", "refusal": "{escaped}"}}}}]}}'.encode())
+
     def no_choices(self) -> None:
         self.send(b'{"object": "chat.completion"}')
 

@@ -152,6 +152,33 @@ def test_the_key_stays_with_its_host() -> None:
         assert (server.keys, other.keys) == ([f"Bearer {KEY}"], [""])
 
 
+def test_a_server_that_sends_the_key_back_gets_it_into_no_message() -> None:
+    with endpoint("echo-page", "echo-answer") as server:
+        asks = client(server.url, tries=1)
+        with pytest.raises(EndpointError) as caught:
+            asks.complete(ASKED)
+        assert KEY[:4] not in str(caught.value), "nor a part of it"
+        answer = asks.complete(ASKED)
+        asks.close()
+    assert (answer.text, answer.refusal) == ("Bearer [key]", "Bearer [key]")
+
+
+def test_a_word_that_stands_for_no_key_may_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "ell")
+    with endpoint() as server:
+        asks = client(server.url)
+        assert asks.complete(ASKED).text == "hello"
+        asks.close()
+
+
+def test_half_a_surrogate_pair_is_sent_as_a_question_mark() -> None:
+    with endpoint() as server:
+        asks = client(server.url)
+        asks.complete([{"role": "user", "content": "a \ud800 b 😀"}])
+        asks.close()
+        assert server.requests[0]["messages"] == [{"role": "user", "content": "a ? b 😀"}]
+
+
 def test_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with endpoint() as server:
         asks = client(server.url, api_key_env="NO_SUCH_KEY")

@@ -39,6 +39,9 @@ LONGEST_WAIT: Final = 120.0
 _OURS: Final = ("messages", "model", "n", "stream")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _NO_KEY: Final = "none"
+_HIDDEN: Final = "[key]"
+_LEAST_KEY: Final = 8
+"""Characters of the shortest key that is kept secret."""
 
 
 class _Transient(EndpointError):
@@ -122,7 +125,7 @@ class ChatClient:
         retrying = self._retrying()
         until = time.monotonic() + self._deadline
         try:
-            answer: Completion = retrying(self._ask, client, [dict(message) for message in messages], until)
+            answer: Completion = retrying(self._ask, client, [_sendable(message) for message in messages], until)
         except EndpointError as error:
             tries = int(retrying.statistics["attempt_number"])
             self._count(failures=1, requests=tries)
@@ -227,10 +230,13 @@ class ChatClient:
             raise self._late() from None
         except openai.APIConnectionError as error:
             raise self._lost(error.__cause__ or error) from None
+        key = self._secret()
         try:
-            return read_completion(body)
+            # A server may send back what it was sent. Before the body is cut for a message, and in what the text says.
+            answer = read_completion(body.replace(key.encode(), _HIDDEN.encode()) if key else body)
         except ValueError as error:
             raise _Transient("garbled", f"Expected a completion of {self._place()}, got {error}") from None
+        return replace(answer, text=self._redacted(answer.text), refusal=self._redacted(answer.refusal))
 
     def _body(self, response: Any, until: float) -> bytes:
         body = bytearray()
@@ -270,8 +276,13 @@ class ChatClient:
         return f"{self.model!r} at {self.base_url or os.environ.get('OPENAI_BASE_URL') or 'OpenAI'}"
 
     def _redacted(self, text: str) -> str:
+        key = self._secret()
+        return text.replace(key, _HIDDEN) if key else text
+
+    def _secret(self) -> str:
+        """The key, where it is one: servers of one's own take any word, and words stand in answers."""
         key = os.environ.get(self.api_key_env, "").strip()
-        return text.replace(key, "[key]") if key else text
+        return key if len(key) >= _LEAST_KEY else ""
 
 
 Clock = Callable[[], float]
@@ -290,6 +301,11 @@ def _retry_after(headers: Mapping[str, str], now: Clock = time.time) -> float | 
         return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now(), 0.0)
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _sendable(message: Mapping[str, str]) -> dict[str, str]:
+    """``message`` as UTF-8 can hold it: half a surrogate pair, as a game may print, becomes a question mark."""
+    return {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in message.items()}
 
 
 def _check_url(url: str, has_key: bool) -> None:
