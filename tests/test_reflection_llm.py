@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from envs_for_tests import Corridor
+from gymnasium.wrappers import TimeLimit
 from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import endpoint
@@ -18,6 +20,7 @@ from triage_gym.records import EpisodeRecord, Segment
 from triage_gym.reflection import LLMReflector, read_reflection
 from triage_gym.reflection.language_model import LEAST
 from triage_gym.reflection.parsing import PROBLEMS
+from triage_gym.wrappers import PivotRetryWrapper
 
 
 def record(turns: int = 3, answer: str = "You see a mug.", action: str = "go to x", **fields: Any) -> EpisodeRecord:
@@ -76,6 +79,27 @@ def test_another_answer_is_malformed(text: str, modes: list[str], kind: str) -> 
     with pytest.raises(MalformedReflection) as caught:
         reflected(text, *modes)
     assert caught.value.kind == kind
+    assert text.startswith(caught.value.text), "the words are there, as far as they came"
+
+
+@pytest.mark.parametrize(
+    ("modes", "kind", "words"), [(["ok"], "not_json", "Turn 1, I think."), (["refusal"], "refused", "")]
+)
+def test_an_answer_that_is_malformed_is_counted_by_kind_and_kept(modes: list[str], kind: str, words: str) -> None:
+    require("openai", "tenacity")
+    with endpoint(*modes, text="Turn 1, I think.") as server:
+        asks = reflector(server.url)
+        env = PivotRetryWrapper(TimeLimit(Corridor(), 3), asks)
+        env.reset(seed=1)
+        for _ in range(3):
+            env.step("look")
+        with pytest.warns(UserWarning, match=f"{kind}: "):
+            _, info = env.reset(options={"retry": True})
+        asks.client.close()
+    told = info["reflection_source"], info["reflection_text"], info["reflection_problem"], info["pivot_step"]
+    assert told == ("failed", words, kind, 0)
+    assert (env.malformed, env.counts["malformed_reflections"]) == ({kind: 1}, 1)
+    assert env.counts["failed_reflectors"] == 0
 
 
 def test_the_prompt_numbers_turns_as_it_wants_them_named() -> None:

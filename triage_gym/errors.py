@@ -19,11 +19,12 @@ class MalformedReflection(InputError):
     Args:
         kind: What is wrong, one of :data:`triage_gym.reflection.parsing.PROBLEMS`.
         message: The same in words.
+        text: The whole text, word for word, where who wrote it is to be told apart from who reads it.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(kind, message)
-        self.kind = kind
+    def __init__(self, kind: str, message: str, text: str = "") -> None:
+        super().__init__(kind, message, text)
+        self.kind, self.text = kind, text
 
     def __str__(self) -> str:
         return str(self.args[1])

@@ -196,6 +196,12 @@ class Reflecting:
             return Reflection("", 0, "restart")
         try:
             found = _checked(reflector.reflect(record))
+        except MalformedReflection as error:
+            self._count(error.kind)
+            logger.warn(
+                "%s", f"The reflector's words are no reflection ({error.kind}: {error}); the attempt begins anew"
+            )
+            return Reflection("", 0, "failed", error.text, error.kind)
         except Exception as error:  # noqa: BLE001 - a reflector may call anything; a failure is counted and restarts
             self.failures += 1
             # An argument of its own: Gymnasium formats the message with %, which foreign text may hold.

@@ -119,11 +119,11 @@ class LLMReflector:
         except MalformedReflection as error:
             if answer.refusal:
                 told = f"Expected a reflection, got a refusal: {answer.refusal[:80]!r}"
-                raise MalformedReflection("refused", told) from None
+                raise MalformedReflection("refused", told, answer.text) from None
             if answer.finish_reason == "length":
                 told = f"{error}; the answer was cut off, allow more max_tokens"
-                raise MalformedReflection("truncated", told) from None
-            raise
+                raise MalformedReflection("truncated", told, answer.text) from None
+            raise MalformedReflection(error.kind, str(error), answer.text) from None
         return replace(found, text=answer.text)
 
 
