@@ -74,6 +74,72 @@ def test_a_policy_that_reflects_itself_needs_words_or_a_turn() -> None:
         make(reflector={"name": "policy"}, auto=True)
 
 
+def test_a_judge_that_checks_the_policy_s_words_moves_their_pivot_earlier() -> None:
+    guided = {"name": "role", "judge": "envs_for_tests:LeftIsRegression", "checks": "policy"}
+    env = make(reflector=guided)
+    play(env, FALL, seed=1)
+    with pytest.raises(InputError, match="the policy's words"):
+        env.reset(options={"retry": True})
+    late = '{"remark": "the end was wrong", "pivot": 5}'
+    info = env.reset(options={"reflection": late})[1]
+    assert (info["pivot_step"], info["reflection_pivot"], info["reflection_source"]) == (3, 3, "role")
+    assert info["reflection_text"] == late
+    assert info["reflection"].startswith('Turn 4, "go left"')
+    assert info["reflection"].endswith("the end was wrong")
+    play(env, ["go left", "go left", "go left"])
+    assert env.reset(options={"reflection": '{"remark": "at once", "pivot": 1}'})[1]["pivot_step"] == 1
+    play(env, FALL, seed=1)
+    assert env.reset(options={"reflection": late, "retry": 2})[1]["pivot_step"] == 2, "the caller's turn comes first"
+
+
+def test_words_stand_where_the_judge_of_them_fails() -> None:
+    class Guide:
+        needs_words = True
+
+        def reflect(self, record: EpisodeRecord) -> Reflection:
+            raise AssertionError
+
+        def guide(self, record: EpisodeRecord, found: Reflection) -> Reflection:
+            raise RuntimeError("100 %s")
+
+    env = make(reflector=Guide())
+    play(env, FALL, seed=1)
+    with pytest.warns(UserWarning, match="the words stand"):
+        info = env.reset(options={"reflection": '{"remark": "x", "pivot": 2}'})[1]
+    assert (info["pivot_step"], info["reflection"], env.counts["failed_reflectors"]) == (2, "x", 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_attempts": 2.5},
+        {"max_attempts": "3"},
+        {"max_attempts": True},
+        {"max_attempts": None},
+        {"snapshot_every": 2.5},
+        {"auto": "yes"},
+        {"measure_oracle": "no"},
+        {"measure_oracle": None},
+    ],
+)
+def test_arguments_of_another_type_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        make(**wrong)
+
+
+def test_what_a_reset_would_refuse_can_be_refused_before() -> None:
+    class NoExpert(StatelessCorridor):
+        expert_distance = None  # type: ignore[assignment]
+
+    assert make(reflector="oracle").check_ready()
+    assert not make(reflector="random").check_ready()
+    for arguments in ({"reflector": "oracle"}, {"measure_oracle": True}, {"verify": "oracle"}):
+        with pytest.raises(InputError, match="neither expert_distance"):
+            make(env=NoExpert, **arguments).check_ready()
+    with pytest.raises(InputError, match="Could not build reflectors"):
+        make(reflector={"name": "restart", "x": 1}).check_ready()
+
+
 def test_a_retry_from_the_start_keeps_the_reflection_and_no_prefix() -> None:
     env = SegmentCreditWrapper(make(reflector="oracle", retry_from="start"), "grpo")
     play(env, FALL, seed=1)

@@ -161,6 +161,8 @@ class Reflecting:
         """
         if request.text is not None:
             found = self._read(request.text)
+            if request.retry is True and not found.problem:
+                found = self._guided(found, record, metadata)
         elif request.retry is True:
             found = self._ask(record(), metadata)
         else:
@@ -186,6 +188,21 @@ class Reflecting:
         except MalformedReflection as error:
             self._count(error.kind)
             return Reflection("", 0, POLICY, text, error.kind)
+
+    def _guided(
+        self, found: Reflection, record: Callable[[], EpisodeRecord], metadata: Mapping[str, Any]
+    ) -> Reflection:
+        """What the words say, shown to a reflector that stands for words and wants to see them (``guide``)."""
+        reflector = self._get(metadata)
+        guide = getattr(reflector, "guide", None)
+        if guide is None or not getattr(reflector, "needs_words", False):
+            return found
+        try:
+            return _checked(guide(record(), replace(found, pivot=min(max(found.pivot, 0), len(record()) - 1))))
+        except Exception as error:  # noqa: BLE001 - as below; the words are sound, and stand
+            self.failures += 1
+            logger.warn("%s", f"The reflector failed ({type(error).__name__}: {error}); the words stand as they are")
+            return found
 
     def _count(self, problem: str) -> None:
         self.problems[problem] = self.problems.get(problem, 0) + 1

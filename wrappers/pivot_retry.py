@@ -15,11 +15,12 @@ from functools import cache
 from typing import Any, Final, Literal, SupportsFloat
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord, Reflection, Snapshot
-from triage_gym.reflection.expert import expert_distance
+from triage_gym.reflection.expert import expert_distance, why_no_distance
 from triage_gym.reflection.reflectors import OracleReflector
 from triage_gym.reflection.verification import Verdict
 from triage_gym.restore.restorer import Choice, Restorer, Rewound
@@ -104,8 +105,8 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         measure_oracle: bool = False,
         verify: str | dict[str, Any] | Any = None,
     ) -> None:
-        if max_attempts < 1:
-            raise InputError(f"Expected `max_attempts` to be at least 1, got {max_attempts}")
+        _check_numbers(max_attempts=max_attempts, snapshot_every=snapshot_every)
+        _check_flags(auto=auto, measure_oracle=measure_oracle)
         if retry_from not in ("pivot", "start"):
             raise InputError(f'Expected `retry_from` to be "pivot" or "start", got {retry_from!r}')
         _check_order(env)
@@ -161,6 +162,27 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def restore_reasons(self) -> dict[str, str]:
         """Strategies that this stack cannot use, with the reason."""
         return dict(self._restorer.reasons)
+
+    def check_ready(self) -> bool:
+        """Refuse now what the first reset would refuse; no environment is stepped or reset for it.
+
+        Returns:
+            Whether the environment's expert will be asked at every turn.
+
+        Raises:
+            InputError: If the reflector or the check of pivots cannot be built, or an expert is to be asked and the
+                environment has none.
+        """
+        needs_distance = self._reflecting.prepare(self.metadata) or self._measures
+        problem = why_no_distance(self.env) if needs_distance else ""
+        if problem:
+            raise InputError(
+                f"Expected an expert to ask for the pivot, but {problem}; or choose another reflector than the oracle, "
+                "and measure_oracle=False"
+            )
+        if self._checking is not None:
+            self._checking.prepare(self.env)
+        return needs_distance
 
     def snapshot(self) -> Snapshot:
         """The point where the episode stands now, in a form that any process can read.
@@ -241,9 +263,7 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _fresh(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
         self._phase = "broken"
-        needs_distance = self._reflecting.prepare(self.metadata) or self._measures
-        if self._checking is not None:
-            self._checking.prepare(self.env)
+        needs_distance = self.check_ready()
         observation, info = self._restorer.reset(seed=seed, options=options)
         self._number, self._pivot = 0, -1
         self._needs_distance = needs_distance
@@ -322,6 +342,18 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             score=self._score,
             success=self._success,
         )
+
+
+def _check_numbers(**given: Any) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise InputError(f"Expected `{name}` to be a whole number of at least 1, got {value!r}")
+
+
+def _check_flags(**given: Any) -> None:
+    for name, value in given.items():
+        if not isinstance(value, bool | np.bool_):
+            raise InputError(f"Expected `{name}` to be True or False, got {value!r}")
 
 
 def _check_order(env: gym.Env[Any, Any]) -> None:
