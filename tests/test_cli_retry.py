@@ -145,6 +145,8 @@ def test_a_player_of_the_users_own(
         (["retry", *QUICK, "--reflector", "policy"], 1, "checkpoint as --policy"),
         (["retry", *QUICK, "--verify", "nobody"], 1, "nobody"),
         (["retry", *QUICK, "--save", "no/such/folder.json"], 1, "--save"),
+        (["retry", *QUICK, "--save", "."], 1, "--save to be a file"),
+        (["retry", *QUICK, "--seed", "-1"], 1, "--seed"),
         (["retry", *QUICK, "--policy", "no.such:player"], 1, "no.such"),
         (["retry", *QUICK, "--policy", "nowhere"], 1, "nowhere"),
         (["retry", "--env", "textarena", "--policy", "expert"], 1, "error"),
@@ -208,3 +210,17 @@ def test_a_checkpoint_retries_as_it_was_trained_to(tmp_path: Path, capsys: pytes
     assert run([*command, "--env", "sokoban"]) == 1
     assert "was trained on, minesweeper, got sokoban" in capsys.readouterr().err
     assert run([*command, "--env-kwargs", "mines=4"]) == 1
+
+
+def test_a_checkpoint_that_tests_its_pivots_tests_none_in_full_restarts(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from triage_gym.trainers import TrainConfig, train
+
+    path, file = tmp_path / "run", tmp_path / "numbers.json"
+    tested: dict[str, Any] = {"reflector": "oracle", "verify": "oracle", "retries": "verified"}
+    train(TrainConfig(env="minesweeper", credit="pivoarl", turns=200, eval_tasks=10, eval_at=(), **tested), path)
+    command = ["retry", "--policy", str(path), "--reflector", "oracle", "--tasks", "20", "--save", str(file)]
+    assert run(command) == 0
+    found = json.loads(file.read_text())["summaries"]
+    for way in ("pivot", "start"):
+        assert sum(found[way]["made"][1:]) > 0

@@ -304,7 +304,8 @@ def evaluate(
         attempts: Most attempts at a task; the run's own when None.
         reflector: Who names the turn that a failed attempt is retried from; the run's own when None.
         retry_from: ``pivot``, or ``start`` for a full restart with the same remark; the run's own when None.
-        verify: How a pivot is tested before it is used; the run's own when None.
+        verify: How a pivot is tested before it is used; the run's own when None. With ``retry_from="start"`` there is no
+            pivot to test, and the run's own is left out.
         measure: Whether to measure what remarks change and which pivots an expert would have named, where the
             environment has one.
 
@@ -327,6 +328,8 @@ def evaluate(
     }
     if games is not None:
         changes["env_kwargs"] = {**config.env_kwargs, "games": os.fspath(games)}
+    if retry_from == "start":
+        config = dataclasses.replace(config, verify=None, retries="all")
     config = dataclasses.replace(config, **{k: v for k, v in changes.items() if v is not None})
     _check_reflector(config, policy)
     evaluator = Evaluator(config, None if judge is None else registry.make("judges", judge), measure=measure)

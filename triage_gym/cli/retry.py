@@ -37,7 +37,7 @@ class Retry:
     retry_from: Literal["pivot", "start", "both"] = "both"
     """Where a retry begins: at the pivot, at the start with the same reflection, or one after the other to compare."""
     verify: str | Mapping[str, Any] | None = None
-    """How a pivot is tested before it is used: ``oracle``, ``rollouts``, or a JSON object."""
+    """How a pivot is tested before it is used: ``oracle``, ``rollouts``, or a JSON object; the run's own for a checkpoint."""
     limit: int | None = None
     """Turns of an attempt; the run's own for a checkpoint, 30 for others. An environment's own limit counts too."""
     split: str | None = None
@@ -95,6 +95,8 @@ class Retry:
         for name, value in (("attempts", self.attempts), ("tasks", self.tasks)):
             if value < 1:
                 raise InputError(f"Expected --{name} to be at least 1, got {value}")
+        if self.seed < 0:
+            raise InputError(f"Expected --seed to be at least 0, got {self.seed}")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"Expected --limit to be at least 1, got {self.limit}")
         if not 0.0 <= self.noise <= 1.0:
@@ -107,8 +109,8 @@ class Retry:
                 f"Expected a checkpoint as --policy for the reflector {own!r}, which asks the policy itself, got "
                 f"{self.policy}; choose role, oracle, random or restart"
             )
-        if self.save is not None and not self.save.parent.is_dir():
-            raise InputError(f"Expected --save in a folder that is there, got {self.save}")
+        if self.save is not None and (self.save.is_dir() or not self.save.parent.is_dir()):
+            raise InputError(f"Expected --save to be a file in a folder that is there, got {self.save}")
 
     def _played(self) -> Found:
         """Play with a player that needs no torch."""
