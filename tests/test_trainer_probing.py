@@ -9,7 +9,7 @@ from typing import Any
 import needs
 import numpy as np
 import pytest
-from envs_for_tests import StatelessCorridor
+from envs_for_tests import Corridor, StatelessCorridor
 
 torch = pytest.importorskip("torch")
 needs.require("alfworld")
@@ -135,3 +135,35 @@ def test_an_answer_of_the_right_form_stays_as_it_is() -> None:
 def test_a_run_ends_with_the_rule_that_was_wrong(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one a record, got 7"):
         train(config("envs_for_tests:StatelessCorridor", credit="test_trainer_probing:ones"), tmp_path / "run")
+
+
+class NoExpert(Corridor):
+    """Knows no way to its exit."""
+
+    expert_distance = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"reflector": "oracle"}, "neither expert_distance"),
+        ({"verify": "oracle"}, "neither expert_distance"),
+        ({"verify": "rollouts"}, "expert_action"),
+        ({"verify": {"name": "rollouts", "player": "nobody"}}, "nobody"),
+        ({"reflector": "llm"}, "Could not build reflectors 'llm'"),
+        ({"reflector": {"name": "role", "judge": "module_that_is_not:there"}}, "No module named"),
+        ({"retry_from": "start", "verify": "oracle"}, "no `verify`"),
+    ],
+)
+@pytest.mark.parametrize("attempts", [{"attempts": 3}, {"attempts": 1, "eval_attempts": 2}])
+def test_retries_that_cannot_be_made_are_refused_before_anything_is_written(
+    changes: dict[str, Any], complaint: str, attempts: dict[str, int], tmp_path: Path
+) -> None:
+    plain: dict[str, Any] = {"env": "test_trainer_probing:NoExpert", "judge": "envs_for_tests:LeftIsRegression"}
+    config = small(**{**plain, "demos": 0, "reflector": "random", "kl": 0.0, **attempts, **changes})
+    with pytest.raises(InputError, match=complaint):
+        train(config, tmp_path / "run")
+    assert not list(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match=complaint):
+        compare(dataclasses.replace(config, credit="grpo"), ["grpo"], [0], tmp_path / "arms", baseline="grpo")
+    assert not list(tmp_path.rglob("*"))

@@ -22,7 +22,7 @@ from trainer_runs import contents, evaluations, small
 from trial_envs import Counted, Liar
 
 from triage_gym import credit
-from triage_gym.errors import InputError
+from triage_gym.errors import InputError, TrainingError
 from triage_gym.records import EpisodeRecord
 from triage_gym.trainers import checkpoint, compare, pretrain
 from triage_gym.trainers.advantages import checked, newly_acted
@@ -244,6 +244,71 @@ def test_a_policy_without_retries_can_be_evaluated_with_them(tmp_path: Path) -> 
     assert {r.attempt for r in thrice.records} == {0, 1, 2}
     with pytest.raises(InputError, match="pointer head"):
         evaluate(tmp_path / "run", attempts=3, reflector="policy")
+
+
+class NoExpert(Corridor):
+    """Knows no way to its exit."""
+
+    expert_distance = None  # type: ignore[assignment]
+
+
+class Fragile(Corridor):
+    """Breaks at its first step."""
+
+    def step(self, action: str) -> Any:
+        raise RuntimeError("no floor")
+
+
+def test_an_environment_without_an_expert_is_evaluated_with_retries(tmp_path: Path) -> None:
+    config = trying(env="test_trainer_trials:NoExpert", reflector="random", turns=80, eval_tasks=10)
+    train(config, tmp_path / "run")
+    found = evaluate(tmp_path / "run", attempts=3, keep_records=True)
+    assert found.trials is not None
+    assert found.trials["gain"]["measured"] > 0
+    assert {r.oracle_pivot for r in found.records} == {-1}
+    for arguments in ({"reflector": "oracle"}, {"verify": "oracle"}):
+        with pytest.raises(InputError, match="neither expert_distance"):
+            evaluate(tmp_path / "run", attempts=3, **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("retries", ["differ", "verified"])
+def test_every_failure_is_retried_in_the_evaluation(retries: str, tmp_path: Path) -> None:
+    """Whatever became of others, and whatever the check says: pass@k would be another number else."""
+    config = trying(reflector="random", retries=retries, verify="test_trainer_trials:Never", turns=80, eval_tasks=10)
+    train(config, tmp_path / "run")
+    found = evaluate(tmp_path / "run", keep_records=True)
+    last = {r.group_id: r for r in found.records}
+    assert any(not r.success for r in last.values())
+    assert all(r.success or r.attempt == 2 for r in last.values())
+
+
+class Never:
+    """A check that nothing passes."""
+
+    moves = False
+
+    def passes(self, point: Any) -> bool:
+        return False
+
+
+def test_where_every_attempt_breaks_nothing_is_solved(tmp_path: Path) -> None:
+    config = trying(env="test_trainer_trials:Fragile", reflector="random", turns=80, eval_tasks=10)
+    start = pretrain(config, tmp_path / "start")
+    found = evaluate(start, attempts=3)
+    assert (found.success, found.pass_at(3), found.trials) == (0.0, 0.0, None)
+    with pytest.raises(TrainingError, match="no floor"):
+        train(dataclasses.replace(config, eval_at=()), tmp_path / "run")
+
+
+@pytest.mark.parametrize("inner", ["policy", "entropy", "value"])
+def test_a_judge_that_checks_another_reflector_gets_what_that_one_needs(inner: str) -> None:
+    judge = "envs_for_tests:LeftIsRegression"
+    batch = collected(trying(reflector={"name": "role", "judge": judge, "checks": inner}))
+    retries = [r for r in batch.records if r.attempt > 0]
+    assert retries
+    assert batch.excluded == 0
+    assert {r.reflection.source for r in retries if r.reflection is not None} <= {"role", inner}
+    assert len(batch.reflections) == (len(retries) if inner == "policy" else 0)
 
 
 def test_information_is_what_the_remark_changes(tmp_path: Path) -> None:

@@ -215,6 +215,17 @@ class TrainConfig:
         """Whether the environment is the built-in ALFWorld."""
         return registry.env_name(self.env) == "alfworld"
 
+    @property
+    def signal(self) -> str:
+        """What the reflector needs of the policy: ``policy`` (its pointer), ``entropy``, ``value``, or nothing (``""``).
+
+        A ``role`` reflector that checks another one needs what that one does.
+        """
+        spec = registry.config("reflectors", self.reflector)
+        while spec["name"] == "role" and spec.get("checks") is not None:
+            spec = registry.config("reflectors", spec["checks"])
+        return spec["name"] if spec["name"] in ("policy", "entropy", "value") else ""
+
     def resolved(self) -> TrainConfig:
         """The same run with every None replaced by what it stands for; this is what ``config.json`` holds."""
         held_out = HELD_OUT.get(registry.env_name(self.env))

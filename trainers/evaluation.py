@@ -27,6 +27,7 @@ from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.policy.protocol import Policy
 from triage_gym.trainers.policy.remarks import with_remarks
 from triage_gym.trainers.policy.text_scorer import TextScorer
+from triage_gym.trainers.probing import probe_retries
 from triage_gym.trainers.randomness import stream
 from triage_gym.trainers.tasks import EVAL_SEED, Start, Tasks, stack
 from triage_gym.trainers.trials import Plan, play_trials
@@ -72,7 +73,9 @@ class Evaluation:
     attempts: int = 1
     """Most attempts at a task."""
     trials: Mapping[str, Any] | None = None
-    """What retries brought and cost, as :meth:`triage_gym.trials.TrialSummary.to_json` says; None without any."""
+    """What retries brought and cost, as :meth:`triage_gym.trials.TrialSummary.to_json` says; None without any.
+
+    Trials whose environment broke the first attempt are left out; they count in everything else here as not solved."""
 
     @property
     def success(self) -> float:
@@ -166,7 +169,8 @@ class Evaluator:
         members = min(_SIDE_BY_SIDE, len(self._tasks))
         self._attempts = config.eval_attempts or 1
         plan = Plan.of(config, self._attempts, measure=measure and self._attempts > 1)
-        self._plan = dataclasses.replace(plan, distill=False)
+        # Which failures a run retries is how it spends its turns. pass@k is of every failure, whatever became of the others.
+        self._plan = dataclasses.replace(plan, retries="all", distill=False)
         make = stack(config, config.eval_split, None, self._attempts, measure=self._plan.measure)
         self._vector = TextVectorEnv(make, members)
 
@@ -197,7 +201,7 @@ class Evaluator:
                 bits |= {key_of(r): found.bits[i, r.attempt] for r in records if (i, r.attempt) in found.bits}
         c = self._config
         trials = None
-        if self._attempts > 1:
+        if self._attempts > 1 and kept:
             trials = summary(trials_of(kept), self._attempts, bits=bits).to_json()
         return Evaluation(
             update,
@@ -332,6 +336,7 @@ def evaluate(
         config = dataclasses.replace(config, verify=None, retries="all")
     config = dataclasses.replace(config, **{k: v for k, v in changes.items() if v is not None})
     _check_reflector(config, policy)
+    probe_retries(config, config.eval_split, config.eval_attempts or 1)
     evaluator = Evaluator(config, None if judge is None else registry.make("judges", judge), measure=measure)
     try:
         return evaluator.run(policy, mode=mode, update=state["update"], turns=state["turns"], keep_records=keep_records)
@@ -341,7 +346,7 @@ def evaluate(
 
 def _check_reflector(config: TrainConfig, policy: Policy) -> None:
     """Refuse a reflector that needs a head which the policy was not trained with."""
-    head = {"policy": "pointer", "value": "value"}.get(registry.config("reflectors", config.reflector)["name"])
+    head = {"policy": "pointer", "value": "value"}.get(config.signal)
     if (config.eval_attempts or 1) > 1 and head is not None and not hasattr(policy.net, head):
         raise InputError(
             f"Expected a policy with a {head} head for the reflector {config.reflector!r}, got one that was trained "

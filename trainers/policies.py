@@ -49,5 +49,4 @@ def _features(config: TrainConfig, remarks: bool) -> Features:
 
 
 def _heads(config: TrainConfig) -> tuple[str, ...]:
-    reflector = registry.config("reflectors", config.reflector)["name"]
-    return {"policy": ("pointer",), "value": ("value",)}.get(reflector, ())
+    return {"policy": ("pointer",), "value": ("value",)}.get(config.signal, ())

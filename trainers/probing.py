@@ -16,7 +16,7 @@ import gymnasium as gym
 from triage_gym.errors import InputError, TriageGymError
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.demonstrations import expert_of
-from triage_gym.trainers.tasks import EVAL_SEED, make_env
+from triage_gym.trainers.tasks import EVAL_SEED, make_env, retrying
 
 
 def probe(config: TrainConfig) -> None:
@@ -27,7 +27,8 @@ def probe(config: TrainConfig) -> None:
 
     Raises:
         InputError: When the environment cannot be built or reset, does not say what a policy needs, or has no expert
-            for the demonstrations asked for, or there is no such device.
+            for the demonstrations asked for or for the retries, which a reflector or a check of pivots may ask; or
+            there is no such device.
     """
     if config.device != "cpu":
         check_device(config.device)
@@ -36,10 +37,33 @@ def probe(config: TrainConfig) -> None:
         env = make_env(config, split)
         try:
             _check_reset(config.env, env, seed)
+            attempts = (config.attempts if split == config.split else 1) or 1
+            if split == config.eval_split:
+                attempts = max(attempts, config.eval_attempts or 1)
+            _check_retries(config, env, attempts)
             if config.demos and not config.is_alfworld:
                 expert_of(config.env, env)
         finally:
             env.close()
+
+
+def probe_retries(config: TrainConfig, split: str | None, attempts: int) -> None:
+    """Look whether failures can be retried as the config says, in an environment of ``split``; nothing is reset.
+
+    Raises:
+        InputError: When the reflector or the check of pivots cannot be built, or asks an expert that is not there.
+    """
+    if attempts > 1:
+        env = make_env(config, split)
+        try:
+            _check_retries(config, env, attempts)
+        finally:
+            env.close()
+
+
+def _check_retries(config: TrainConfig, env: gym.Env[Any, Any], attempts: int) -> None:
+    if attempts > 1:
+        retrying(config, env, attempts).check_ready()
 
 
 def _check_reset(name: str, env: gym.Env[Any, Any], seed: int) -> None:

@@ -22,6 +22,7 @@ from triage_gym.envs.alfworld.world import world_of
 from triage_gym.errors import InputError, TriageGymError
 from triage_gym.origin import described, users_line
 from triage_gym.protocols import Judge
+from triage_gym.reflection.expert import why_no_distance
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
 
@@ -94,22 +95,30 @@ def stack(
         split: Split of the tasks.
         judge: Labels the segments; None, as in evaluation, leaves records without labels.
         attempts: Most attempts at a task; with 1 nothing is retried and no state is kept.
-        measure: Whether to ask the environment's expert for the pivots that it would have named.
+        measure: Whether to ask the environment's expert, where it has one, for the pivots that it would have named.
     """
-    options: dict[str, Any] = {"reflector": reflector_of(config), "max_attempts": attempts}
-    options |= {"retry_from": config.retry_from or "pivot", "measure_oracle": measure}
-    if config.verify is not None:
-        options["verify"] = config.verify
 
     def make() -> gym.Env[Any, Any]:
         env = make_env(config, split)
         if attempts > 1:
-            env = PivotRetryWrapper(env, **options)
+            env = retrying(config, env, attempts, measure=measure)
         if judge is not None:
             env = RoleJudgeWrapper(env, judge=judge, settle="episode")
         return SegmentCreditWrapper(env, credit="grpo")
 
     return make
+
+
+def retrying(config: TrainConfig, env: gym.Env[Any, Any], attempts: int, *, measure: bool = False) -> PivotRetryWrapper:
+    """``env`` with the retries that the config asks for; see :func:`stack`."""
+    return PivotRetryWrapper(
+        env,
+        reflector_of(config),
+        attempts,
+        retry_from=config.retry_from or "pivot",
+        verify=config.verify,
+        measure_oracle=measure and not why_no_distance(env),
+    )
 
 
 def reflector_of(config: TrainConfig) -> str | dict[str, Any]:

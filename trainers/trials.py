@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from triage_gym import registry
 from triage_gym.records import EpisodeRecord
 from triage_gym.reflection.allocation import Allocation, allocate
 from triage_gym.trainers.config import TrainConfig
@@ -37,8 +36,8 @@ class Plan:
 
     attempts: int
     """Most attempts at a task."""
-    reflector: str
-    """Name of the reflector; ``policy``, ``entropy`` and ``value`` need the policy's numbers."""
+    signal: str
+    """What the reflector needs of the policy: ``policy``, ``entropy``, ``value`` or nothing (``""``)."""
     retries: Allocation = "all"
     distill: bool = False
     """Keep the decisions of retries as an agent without remarks sees them."""
@@ -48,8 +47,7 @@ class Plan:
     @classmethod
     def of(cls, config: TrainConfig, attempts: int, *, measure: bool = False) -> Plan:
         """The plan of a resolved config, with another number of attempts."""
-        name = registry.config("reflectors", config.reflector)["name"]
-        return cls(attempts, name, config.retries, config.distill, measure)
+        return cls(attempts, config.signal, config.retries, config.distill, measure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def play_trials(
         plan: How failures are retried.
         keep: Whether to keep the decisions for learning.
     """
-    own = plan.attempts > 1 and plan.reflector in ("policy", "entropy", "value")
+    own = plan.attempts > 1 and plan.signal != ""
     first = play(policy, vector, starts, rng, keep=keep or own)
     tries = [[] if r is None else [Try(r, turns)] for r, turns in zip(first.records, first.rows, strict=True)]
     found = Trials(tries, first.infos, first.steps, first.turns, sum(r is None for r in first.records))
@@ -159,13 +157,13 @@ def _reflect(
 ) -> tuple[dict[int, Choice], dict[int, dict[str, Any]]]:
     """What each retry is begun with: the policy's own choice of a pivot, or facts for the reflector of the environment."""
     latest = {i: found.tries[i][-1] for i in asked}
-    if plan.reflector not in ("policy", "entropy", "value"):
+    if not plan.signal:
         return {}, {i: {"retry": True} for i in asked}
     steps = policy.gather(found.steps)
-    if plan.reflector != "policy":
-        estimate = policy.entropies(steps) if plan.reflector == "entropy" else policy.values(steps).detach()
+    if plan.signal != "policy":
+        estimate = policy.entropies(steps) if plan.signal == "entropy" else policy.values(steps).detach()
         numbers = estimate.cpu().tolist()
-        facts = {i: [{plan.reflector: numbers[row]} for row in t.turns] for i, t in latest.items()}
+        facts = {i: [{plan.signal: numbers[row]} for row in t.turns] for i, t in latest.items()}
         return {}, {i: {"retry": True, "turn_facts": facts[i]} for i in asked}
     with torch.no_grad():
         log_probs = policy.pivot_log_probs(steps, padded([latest[i].turns for i in asked]))

@@ -8,10 +8,9 @@ from typing import Any, Literal, NamedTuple
 import gymnasium as gym
 from gymnasium import logger
 
-from triage_gym.errors import InputError, RestoreError, StateError
+from triage_gym.errors import RestoreError, StateError
 from triage_gym.records import EpisodeRecord
-from triage_gym.reflection.expert import why_no_distance
-from triage_gym.reflection.verification import OracleCheck, PivotCheck, PivotPoint, settle_pivot, turns_left
+from triage_gym.reflection.verification import PivotCheck, PivotPoint, settle_pivot, turns_left
 from triage_gym.restore.restorer import Restorer, Rewound
 from triage_gym.restore.values import fingerprint
 from triage_gym.wrappers._plugin import Plugin
@@ -55,9 +54,9 @@ class Checking:
         Raises:
             InputError: If the check cannot be built, or asks an expert that the environment does not have.
         """
-        problem = why_no_distance(env) if isinstance(self._plugin.get(), OracleCheck) else ""
-        if problem:
-            raise InputError(f'Expected an expert to ask for verify="oracle", but {problem}; or choose another check')
+        prepare = getattr(self._plugin.get(), "prepare", None)
+        if prepare is not None:
+            prepare(env)
 
     def settle(self, pivot: int, record: EpisodeRecord, restorer: Restorer, succeeded: Succeeded) -> Settled:
         """The first of ``pivot`` and earlier turns from which the goal can be reached; ``pivot`` when there is none.

@@ -26,7 +26,7 @@ from gymnasium.wrappers import TimeLimit
 
 from triage_gym import registry
 from triage_gym.errors import InputError
-from triage_gym.reflection.expert import expert_distance
+from triage_gym.reflection.expert import expert_distance, why_no_distance
 from triage_gym.restore.stack import layers
 
 Verdict = Literal["none", "passed", "moved", "failed"]
@@ -60,7 +60,8 @@ class PivotCheck(Protocol):
     """Says whether a retry from a point can still succeed.
 
     ``moves`` (optional attribute, True without it) is False for a check that leaves the environment where it is;
-    ``turns`` (optional attribute) counts the turns that it has played.
+    ``turns`` (optional attribute) counts the turns that it has played. ``prepare(env)`` (optional method) raises InputError
+    for an environment that it can tell nothing of, before anything is played there.
     """
 
     def passes(self, point: PivotPoint) -> bool:
@@ -75,6 +76,12 @@ class OracleCheck:
     """
 
     moves: Final = False
+
+    def prepare(self, env: gym.Env[Any, Any]) -> None:
+        """Refuse an environment without an expert that tells the way, with an InputError."""
+        problem = why_no_distance(env)
+        if problem:
+            raise InputError(f'Expected an expert to ask for verify="oracle", but {problem}; or choose another check')
 
     def passes(self, point: PivotPoint) -> bool:
         """Whether the expert has a way to the goal that is short enough.
@@ -117,27 +124,35 @@ class RolloutCheck:
         self.turns = 0
         """Turns played since construction."""
 
+    def prepare(self, env: gym.Env[Any, Any]) -> None:
+        """Refuse an environment without a limit, or without what the player needs, with an InputError."""
+        self._limit(turns_left(env, 0))
+        self._of(env)
+
     def passes(self, point: PivotPoint) -> bool:
         """Whether a rollout from ``point`` succeeds.
 
         Raises:
             InputError: If neither the check nor the attempt has a turn limit, or the player does not fit the environment.
         """
-        limits = [limit for limit in (self._max_turns, point.turns_left) if limit is not None]
+        limit, play = self._limit(point.turns_left), self._of(point.env)
+        for number in range(self._k):
+            rng = _generator(point, self._seed, number)
+            before = rng.bit_generator.state
+            if self._rollout(point, play, rng, limit):
+                return True
+            if rng.bit_generator.state == before:
+                return False
+        return False
+
+    def _limit(self, left: int | None) -> int:
+        limits = [limit for limit in (self._max_turns, left) if limit is not None]
         if not limits:
             raise InputError(
                 "Expected a limit for rollouts from a pivot, got an environment without a time limit; put one inside or "
                 "give the check `max_turns`"
             )
-        play = self._of(point.env)
-        for number in range(self._k):
-            rng = _generator(point, self._seed, number)
-            before = rng.bit_generator.state
-            if self._rollout(point, play, rng, min(limits)):
-                return True
-            if rng.bit_generator.state == before:
-                return False
-        return False
+        return min(limits)
 
     def _rollout(self, point: PivotPoint, play: Player, rng: np.random.Generator, most: int) -> bool:
         observation, info = point.again()
