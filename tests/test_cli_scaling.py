@@ -72,6 +72,19 @@ def test_what_is_finished_is_kept(directory: Path, monkeypatch: pytest.MonkeyPat
         scaling(directory, "--attempts", "4", "--debug")
 
 
+@pytest.mark.parametrize("text", ['{"asked', "[]"])
+def test_a_measurement_that_is_no_whole_file_is_made_again(directory: Path, text: str) -> None:
+    before = (directory / "scaling.json").read_bytes()
+    file = directory / "once-n1-s0" / "pass-pivot-1.json"
+    kept = file.read_text()
+    asked = json.loads(kept)["asked"]
+    for broken in (text, json.dumps({"asked": asked}), json.dumps({"asked": asked, "solved": ["x"]})):
+        file.write_text(broken)
+        assert scaling(directory) == 0
+        assert (directory / "scaling.json").read_bytes() == before
+        assert file.read_text() == kept
+
+
 def test_the_page_draws_both_ways_and_loads_nothing(directory: Path) -> None:
     page = (directory / "scaling.html").read_text()
     assert page.count('class="chart"') == 3

@@ -155,13 +155,13 @@ class Scaling:
     def _solved(self, arm: str, way: str, attempts: int) -> list[float]:
         """pass@1 … pass@``attempts`` of an arm; kept in its directory."""
         from triage_gym.trainers import evaluate
+        from triage_gym.trainers.run_dir import write_json
 
         asked = {"way": way, "attempts": attempts, "reflector": self.reflector, "tasks": self.tasks}
         file = self.run_dir / arm / f"pass-{way}-{attempts}.json"
-        if file.exists():
-            kept = json.loads(file.read_text(encoding="utf-8"))
-            if kept.get("asked") == asked:
-                return [float(x) for x in kept["solved"]]
+        kept = _kept(file, asked)
+        if kept is not None:
+            return kept
         evaluation = evaluate(
             self.run_dir / arm,
             tasks=self.tasks,
@@ -172,7 +172,7 @@ class Scaling:
             measure=False,
         )
         solved = [evaluation.pass_at(k) for k in range(1, attempts + 1)]
-        file.write_text(json.dumps({"asked": asked, "solved": solved}) + "\n", encoding="utf-8")
+        write_json(file, {"asked": asked, "solved": solved})
         return solved
 
     def _curves(self, arms: Mapping[str, TrainConfig]) -> dict[str, Any]:
@@ -236,6 +236,20 @@ class Scaling:
             (self.run_dir / "scaling.html").write_text(render(found), encoding="utf-8")
         except OSError as error:
             raise InputError(f"Expected to write into {self.run_dir}, got: {error}") from error
+
+
+def _kept(file: Path, asked: Mapping[str, Any]) -> list[float] | None:
+    """What was measured before, when the same was asked; None where nothing was, or the file is not ours."""
+    from triage_gym.trainers.run_dir import read_json
+
+    try:
+        kept = read_json(file)
+    except InputError:
+        return None
+    if not isinstance(kept, dict) or kept.get("asked") != asked or not isinstance(kept.get("solved"), list):
+        return None
+    solved = [x for x in kept["solved"] if isinstance(x, float)]
+    return solved if len(solved) == asked["attempts"] else None
 
 
 def _tables(found: Mapping[str, Any]) -> str:
