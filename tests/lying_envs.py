@@ -117,6 +117,30 @@ class LiesInRewards(Liar):
         return (observation, reward + 2**-20, *rest)
 
 
+class LiesInScores(Liar):
+    """Tells another score."""
+
+    def told(self, *answer: Any) -> Any:
+        answer[-1]["score"] = 0.5
+        return answer
+
+
+class LiesOfSuccess(Liar):
+    """Says that the exit was reached."""
+
+    def told(self, *answer: Any) -> Any:
+        answer[-1]["success"] = True
+        return answer
+
+
+class LiesOfValidity(Liar):
+    """Calls its own commands invalid."""
+
+    def told(self, *answer: Any) -> Any:
+        answer[-1]["invalid_action"] = not answer[-1]["invalid_action"]
+        return answer
+
+
 class LosesItsGenerator(Liar):
     """Goes on with noise from elsewhere."""
 

@@ -47,6 +47,18 @@ class Forgetful(Guided):
         super().set_state({**state, "furthest": self.furthest})
 
 
+class WithoutGenerator(Guided):
+    """A state that leaves the generator to whoever keeps it."""
+
+    def get_state(self) -> dict[str, Any]:
+        state = super().get_state()
+        del state["rng"]
+        return state
+
+    def set_state(self, state: Any) -> None:
+        super().set_state({**state, "rng": self.np_random.bit_generator.state})
+
+
 class Stateless(StatelessCorridor):
     expert_distance = None  # type: ignore[assignment]
 
@@ -118,6 +130,7 @@ def textworld() -> gym.Env[Any, Any]:
 
 ENVS: dict[str, Make] = {
     "guided": Guided,
+    "without generator": WithoutGenerator,
     "alfworld": lambda: gym.make("triage/ALFWorld-v0").unwrapped,
     "minesweeper": lambda: gym.make("triage/Minesweeper-v0").unwrapped,
     "sokoban": lambda: gym.make("triage/Sokoban-v0").unwrapped,

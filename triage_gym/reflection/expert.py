@@ -18,6 +18,7 @@ from gymnasium.error import ResetNeeded
 
 from triage_gym.errors import InputError, StateError
 from triage_gym.protocols import Restorable, TellsOutcome
+from triage_gym.restore.stack import put_rng, take_rng
 from triage_gym.restore.values import same_state
 
 MOST_TURNS: Final = 100
@@ -76,7 +77,8 @@ def _walked(base: Any, most: int) -> int | None:
     """Length of the expert's way, walked on the bare environment, which then stands where it stood."""
     if isinstance(base, TellsOutcome) and base.outcome()[0]:
         return 0
-    state = base.get_state()
+    # A state may leave the generator to whoever keeps it.
+    state, rng = base.get_state(), take_rng(base)
     limit = getattr(base, "max_turns", None)
     try:
         if limit is not None:
@@ -86,6 +88,7 @@ def _walked(base: Any, most: int) -> int | None:
         if limit is not None:
             base.max_turns = limit
         base.set_state(state)
+        put_rng(base, rng)
         if not same_state(base.get_state(), state):
             raise StateError(f"Expected {base} to come back to its state after a walk of its expert, got another state")
 

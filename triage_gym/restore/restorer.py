@@ -7,7 +7,8 @@ start, a full restart. What it promises:
 - the generator, the time limit, the frame stacks and the running statistics between it and the environment come back
   with the point, and the continuation sees the same noise as the first time;
 - a rewind is only called ``verified`` after the stack has answered, at the point, what it answered the first time:
-  observation, reward, flags and admissible commands of at least one turn, and its state where it offers one. The
+  observation, reward, flags, admissible commands, success and score of at least one turn, and its state where it offers
+  one. The
   first, second, fourth, eighth … rewind by native state or by copy must moreover repeat the *whole* recorded attempt, from
   its start and from the kept state, which finds a state that leaves something out as soon as an attempt shows it;
 - a way that once answered otherwise is not used again, and the reason is kept in :attr:`Restorer.reasons`.
@@ -29,7 +30,7 @@ from triage_gym.errors import InputError, RestoreError
 from triage_gym.records import RestoreStatus, RestoreStrategy, Snapshot
 from triage_gym.restore.captures import Capture, CopyCapture, NativeCapture, why_not_copy, why_not_native
 from triage_gym.restore.stack import episode_attributes, layers, put_layer, put_rng, take_layer, take_rng
-from triage_gym.restore.trail import Reset, Start, Turn, admissible_of, observed_state, portable
+from triage_gym.restore.trail import Reset, Start, Turn, admissible_of, invalid_of, observed_state, outcome_of, portable
 from triage_gym.restore.values import fingerprint, independent, same
 
 Choice = Literal["auto", "native", "copy", "replay", "restart"]
@@ -130,7 +131,8 @@ class Restorer:
                 bool(terminated),
                 bool(truncated),
                 admissible_of(info),
-                bool(info["invalid_action"]) if "invalid_action" in info else None,
+                invalid_of(info),
+                outcome_of(info),
             )
         )
         if self._capture is not None and len(turns) % self.every == 0 and not (terminated or truncated):
@@ -261,6 +263,8 @@ class Restorer:
                 raise _Mismatch(f"turn {number} now shows {_brief(observation)} instead of {_brief(turn.observation)}")
             if now != (turn.reward, turn.terminated, turn.truncated, turn.admissible):
                 raise _Mismatch(f"turn {number} shows the same, but reward, flags or admissible commands differ")
+            if (invalid_of(info), outcome_of(info)) != (turn.invalid, turn.outcome):
+                raise _Mismatch(f"turn {number} shows the same, but its success, score or invalid_action differ")
         return observation, info
 
     def _start_again(self) -> Reset:

@@ -19,6 +19,7 @@ from triage_gym.restore.stack import put_rng
 from triage_gym.restore.values import fingerprint
 
 Reset: TypeAlias = tuple[Any, dict[str, Any]]
+_OUTCOME: Final = ("success", "is_success", "score")
 _FIELDS: Final = ("schema", "task_id", "seed", "commands", "options", "rng")
 
 
@@ -57,12 +58,28 @@ class Turn:
     """``info["admissible_commands"]``, when the environment gives them."""
     invalid: bool | None
     """``info["invalid_action"]``, when the environment gives it."""
+    outcome: tuple[str, ...] = ()
+    """What the info told of the outcome, see :func:`outcome_of`."""
 
 
 def admissible_of(info: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """The admissible commands of an info as a tuple of its own, None when there are none in it."""
     commands = info.get("admissible_commands")
     return None if commands is None else tuple(commands)
+
+
+def invalid_of(info: Mapping[str, Any]) -> bool | None:
+    """``info["invalid_action"]``, None when there is none."""
+    return bool(info["invalid_action"]) if "invalid_action" in info else None
+
+
+def outcome_of(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an info tells of the outcome (``success``, ``is_success``, ``score``), in a form that is compared exactly."""
+    return tuple(f"{key}={_number(info[key])}" for key in _OUTCOME if key in info)
+
+
+def _number(value: Any) -> str:
+    return repr(float(value)) if isinstance(value, bool | int | float | np.generic) else repr(value)
 
 
 @dataclass(frozen=True, slots=True)
