@@ -389,16 +389,18 @@ def test_a_judge_is_named_or_configured(capsys: pytest.CaptureFixture[str]) -> N
     assert parse(["train", "--config", "judged.json", "--judge", "rule"]).training.judge == "rule"
 
 
-def test_a_warning_is_one_line() -> None:
-    script = """
+@pytest.mark.parametrize("call", ["warnings.warn(", "logger.warn('%s', "])
+def test_a_warning_is_one_line(call: str) -> None:
+    script = f"""
 import warnings
+from gymnasium import logger
 from triage_gym.cli import app
 from triage_gym.cli.train import Train
-Train.run = lambda self: warnings.warn("look\\nhere") or 0
+Train.run = lambda self: {call}"look\\nhere \\x1b[31mred") or 0
 app.run(["train"])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr == "warning: look\\nhere\n"
+    assert done.stderr == "warning: look\\nhere \\x1b[31mred\n"
 
 
 def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

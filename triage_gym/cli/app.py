@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ from triage_gym.display import sanitize, sanitize_line
 from triage_gym.errors import TriageGymError
 from triage_gym.origin import users_line
 
+_GYMNASIUM = re.compile(r"\x1b\[33mWARN: (.*)\x1b\[0m", re.DOTALL)
+"""What Gymnasium's logger puts around a warning: a colour, and that it is one."""
 DESCRIPTION = (
     "Role-typed credit (TRIAGE) and pivotal retry (PivoARL) for agents in text environments. "
     "Every command has --help; --debug shows the traceback of an error."
@@ -118,7 +121,8 @@ def _plain_warnings() -> Iterator[None]:
     """Meanwhile a warning is one line without Python's frame, which points into this package."""
 
     def line(message: Warning | str, *_: object, **__: object) -> str:
-        return f"warning: {sanitize_line(message)}\n"
+        framed = _GYMNASIUM.fullmatch(str(message))
+        return f"warning: {sanitize_line(framed[1] if framed else message)}\n"
 
     before = warnings.formatwarning
     warnings.formatwarning = line
