@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from envs_for_tests import Corridor, StatelessCorridor
 from gymnasium.wrappers import TimeLimit
@@ -165,6 +166,25 @@ def test_turn_facts_reach_the_reflector_and_only_it() -> None:
     assert info["pivot_step"] == 4
     record = play(env, ["go left", "go left"])["episode_record"]
     assert all("entropy" not in segment.info for segment in record.segments)
+
+
+@pytest.mark.parametrize("facts", [{}, {"turn_facts": [{}] * 6}, {"turn_facts": [{"entropy": 1.0}] * 5 + [{}]}])
+def test_a_reflector_that_reads_facts_is_not_asked_without_them(facts: dict[str, Any]) -> None:
+    env = make(reflector="entropy")
+    play(env, FALL, seed=1)
+    with pytest.raises(InputError, match=r"'entropy' of each turn.*turn_facts"):
+        env.reset(options={"retry": True, **facts})
+    assert env.counts["failed_reflectors"] == env.counts["retries"] == 0
+    given = [{"entropy": np.float32(doubt)} for doubt in (0.1, 0.5, 0.9, 0.2, 0.1, 0.0)]
+    assert env.reset(options={"retry": True, "turn_facts": given})[1]["pivot_step"] == 2, "numbers of numpy are numbers"
+
+
+@pytest.mark.parametrize(
+    "reflector", ["entropy", {"name": "role", "checks": "value"}, {"name": "role", "checks": "policy"}]
+)
+def test_what_only_options_bring_does_not_go_with_retries_without_options(reflector: Any) -> None:
+    with pytest.raises(InputError, match="a bare reset"):
+        make(reflector=reflector, auto=True).reset(seed=1)
 
 
 @pytest.mark.parametrize(

@@ -138,13 +138,24 @@ class Reflecting:
         """What goes into the wrapper's spec."""
         return None if self._plugin is None else self._plugin.recorded
 
-    def prepare(self, metadata: Mapping[str, Any]) -> bool:
+    def prepare(self, metadata: Mapping[str, Any], auto: bool) -> bool:
         """Build the reflector, and say whether it needs the expert's distance at each turn.
 
+        Args:
+            metadata: The environment's.
+            auto: Whether retries come without options.
+
         Raises:
-            InputError: If it cannot be built.
+            InputError: If it cannot be built, or needs what retries without options do not bring.
         """
-        return bool(getattr(self._get(metadata), "needs_distance", False))
+        reflector = self._get(metadata)
+        needs = ["words"] * bool(getattr(reflector, "needs_words", False)) + list(getattr(reflector, "needs_facts", ()))
+        if auto and needs:
+            raise InputError(
+                f"Expected auto=False with a reflector that needs {' and '.join(needs)} of the policy, got auto=True: a "
+                "bare reset() brings none; retry by options, or choose another reflector"
+            )
+        return bool(getattr(reflector, "needs_distance", False))
 
     def reflect(
         self, request: Request, turns: int, record: Callable[[], EpisodeRecord], metadata: Mapping[str, Any]
@@ -174,13 +185,24 @@ class Reflecting:
         """Refuse a retry for which nobody names a turn.
 
         Raises:
-            InputError: If the reflector stands for words (``needs_words``, an optional attribute) and there are none.
+            InputError: If the reflector stands for words (``needs_words``, an optional attribute) and there are none, or
+                needs facts of each turn (``needs_facts``, likewise) and there is a turn without.
         """
-        if request.retry is True and request.text is None and getattr(self._get(metadata), "needs_words", False):
+        if request.retry is not True or request.text is not None:
+            return
+        reflector = self._get(metadata)
+        if getattr(reflector, "needs_words", False):
             raise InputError(
                 "Expected the policy's words, which this reflector stands for, got a retry without them; call "
                 'reset(options={"reflection": text}), name a turn as {"retry": k}, or choose another reflector'
             )
+        for name in getattr(reflector, "needs_facts", ()):
+            if request.turn_facts is None or any(name not in facts for facts in request.turn_facts):
+                raise InputError(
+                    f"Expected {name!r} of each turn of the failed attempt, which this reflector reads, got a retry without; "
+                    f'call reset(options={{"retry": True, "turn_facts": [{{"{name}": 0.7}}, …]}}), name a turn as '
+                    '{"retry": k}, or choose another reflector'
+                )
 
     def _read(self, text: str) -> Reflection:
         try:

@@ -171,9 +171,9 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
         Raises:
             InputError: If the reflector or the check of pivots cannot be built, or an expert is to be asked and the
-                environment has none.
+                environment has none; or ``auto`` with a reflector that reads what only options bring.
         """
-        needs_distance = self._reflecting.prepare(self.metadata) or self._measures
+        needs_distance = self._reflecting.prepare(self.metadata, self._auto) or self._measures
         problem = why_no_distance(self.env) if needs_distance else ""
         if problem:
             raise InputError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from numbers import Real
 from typing import Final
 
 from triage_gym.errors import InputError
@@ -74,7 +75,7 @@ def _numbers(record: EpisodeRecord, key: str) -> list[float]:
     found = []
     for segment in record.segments:
         number = segment.info.get(key)
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        if isinstance(number, bool) or not isinstance(number, Real) or not math.isfinite(number):
             raise InputError(
                 f"Expected a finite number {key!r} in the info of each turn, got {number!r:.80} at turn {segment.index}; "
                 f'pass turn_facts, as in reset(options={{"turn_facts": [{{"{key}": 0.7}}, …]}}), one mapping a turn'
