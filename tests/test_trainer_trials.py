@@ -145,6 +145,18 @@ def test_reflections_point_at_the_decisions_of_the_attempt_they_are_on() -> None
         assert json.loads(record.reflection.text) == {"remark": record.reflection.remark, "pivot": pivot}
 
 
+@pytest.mark.parametrize(
+    ("credit", "reflector", "told"),
+    [("grpo", "policy", True), ("triage", {"name": "role", "checks": "policy"}, True), ("grpo", "random", False)]
+    + [(rule, "policy", False) for rule in ("pivoarl", "metarl", "r3l", "pivoarl+triage")],
+)
+def test_a_pointer_that_nothing_trains_is_told_of(
+    credit: str, reflector: Any, told: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(trying(credit=credit, reflector=reflector, turns=1, eval_tasks=1), tmp_path / "run")
+    assert any("never learns to point" in message for message in caplog.messages) == told
+
+
 def test_the_remark_reaches_the_policy_and_distillation_leaves_it_out() -> None:
     plain = trying(reflector="oracle", env="minesweeper", judge={"name": "rule", "domain": "generic"}, limit=7)
     policy = make_policy(plain)

@@ -79,8 +79,9 @@ class TrainConfig:
     None: what the credit rule is made for, 3 for ``pivoarl``, ``metarl`` and ``r3l``, 1 for the others.
     """
     reflector: str | Mapping[str, Any] = "policy"
-    """Who names the earliest wrong turn of a failed attempt: ``policy`` (its own pointer, trained along), ``role``,
-    ``oracle``, ``entropy``, ``value``, ``random``, ``restart``, ``llm``, a path, or a JSON object of one and its arguments."""
+    """Who names the earliest wrong turn of a failed attempt: ``policy`` (its own pointer, which ``pivoarl``, ``metarl``
+    and ``r3l`` train along), ``role``, ``oracle``, ``entropy``, ``value``, ``random``, ``restart``, ``llm``, a path, or a
+    JSON object of one and its arguments."""
     retry_from: RetryFrom | None = None
     """Where a retry begins: at the ``pivot``, or at the ``start`` with the same remark. None: as the credit rule is made."""
     verify: str | Mapping[str, Any] | None = None

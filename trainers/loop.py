@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -41,6 +41,11 @@ from triage_gym.trainers.rollout import Batch, Rollouts
 from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
 from triage_gym.trainers.scalars import Scalars
 from triage_gym.trainers.signals import Interrupted, Signals
+
+UNTRAINED_POINTER: Final = (
+    "The credit rule %s gives reflections no worth, so the policy never learns to point at its wrong turns and names any of "
+    "them: choose pivoarl, metarl or r3l, or another reflector"
+)
 
 
 def train(
@@ -140,6 +145,8 @@ class _Run:
         self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
         self.watch = metrics.Watch()
         self.retries = (config.attempts or 1) > 1
+        if self.retries and config.signal == "policy" and not isinstance(self.rule, ReflectionCredit):
+            metrics.logger.warning(UNTRAINED_POINTER, config.credit)
         self.number = self.turns = self.episodes = 0
         self.evaluations: list[dict[str, Any]] = []
 
