@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from llm_server import endpoint
 from needs import require
 
 from triage_gym import registry
-from triage_gym.errors import InputError, MalformedReflection
+from triage_gym.errors import InputError, MalformedReflection, MissingDependency
 from triage_gym.llm import Completion
 from triage_gym.records import EpisodeRecord, Segment
 from triage_gym.reflection import LLMReflector, read_reflection
@@ -80,6 +81,17 @@ def test_another_answer_is_malformed(text: str, modes: list[str], kind: str) -> 
         reflected(text, *modes)
     assert caught.value.kind == kind
     assert text.startswith(caught.value.text), "the words are there, as far as they came"
+
+
+def test_a_missing_package_is_told_and_no_reason_to_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    env = PivotRetryWrapper(TimeLimit(Corridor(), 1), reflector())
+    env.reset(seed=1)
+    env.step("look")
+    with pytest.raises(MissingDependency, match="judge"):
+        env.reset(options={"retry": True})
+    assert env.counts["retries"] == env.counts["failed_reflectors"] == 0
+    assert env.reset(options={"retry": 0})[1]["attempt"] == 1
 
 
 @pytest.mark.parametrize(

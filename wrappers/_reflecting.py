@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from gymnasium import logger
 
-from triage_gym.errors import InputError, MalformedReflection
+from triage_gym.errors import InputError, MalformedReflection, MissingDependency
 from triage_gym.protocols import Reflector
 from triage_gym.records import EpisodeRecord, Reflection, Segment
 from triage_gym.reflection.parsing import read_reflection
@@ -241,6 +241,8 @@ class Reflecting:
                 "%s", f"The reflector's words are no reflection ({error.kind}: {error}); the attempt begins anew"
             )
             return Reflection("", 0, "failed", error.text, error.kind)
+        except MissingDependency:
+            raise  # it will be missing at the next retry too
         except Exception as error:  # noqa: BLE001 - a reflector may call anything; a failure is counted and restarts
             self.failures += 1
             # An argument of its own: Gymnasium formats the message with %, which foreign text may hold.
