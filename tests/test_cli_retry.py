@@ -143,6 +143,7 @@ def test_a_player_of_the_users_own(
         (["retry", *QUICK, "--retry-from", "middle"], 2, "--retry-from"),
         (["retry", *QUICK, "--reflector", "oracel"], 1, "did you mean 'oracle'"),
         (["retry", *QUICK, "--reflector", "policy"], 1, "checkpoint as --policy"),
+        (["retry", *QUICK, "--reflector", '{"name": "role", "checks": "value"}'], 1, "checkpoint as --policy"),
         (["retry", *QUICK, "--verify", "nobody"], 1, "nobody"),
         (["retry", *QUICK, "--save", "no/such/folder.json"], 1, "--save"),
         (["retry", *QUICK, "--save", "."], 1, "--save to be a file"),

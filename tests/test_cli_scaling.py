@@ -72,6 +72,13 @@ def test_what_is_finished_is_kept(directory: Path, monkeypatch: pytest.MonkeyPat
         scaling(directory, "--attempts", "4", "--debug")
 
 
+def test_a_head_that_is_asked_through_a_judge_is_not_asked_where_nobody_learns_it(tmp_path: Path) -> None:
+    spec = '{"name": "role", "checks": "policy", "judge": {"name": "rule", "domain": "generic"}}'
+    assert scaling(tmp_path / "run", "--reflector", spec) == 0
+    found = json.loads((tmp_path / "run" / "scaling.json").read_text())
+    assert found["training_time"]["pivot"]["pass@3"]["n"] == [2]
+
+
 @pytest.mark.parametrize("text", ['{"asked', "[]"])
 def test_a_measurement_that_is_no_whole_file_is_made_again(directory: Path, text: str) -> None:
     before = (directory / "scaling.json").read_bytes()

@@ -92,6 +92,8 @@ class Retry:
         return ("pivot", "start") if self.retry_from == "both" else (self.retry_from,)
 
     def _check(self) -> None:
+        from triage_gym.trainers.config import TrainConfig
+
         for name, value in (("attempts", self.attempts), ("tasks", self.tasks)):
             if value < 1:
                 raise InputError(f"Expected --{name} to be at least 1, got {value}")
@@ -103,8 +105,8 @@ class Retry:
             raise InputError(f"Expected --noise in [0, 1], got {self.noise}")
         if self.env is None and not self._is_checkpoint:
             raise InputError(f"Expected --env with --policy {self.policy}; name an environment, such as minesweeper")
-        own = self.reflector if isinstance(self.reflector, str) else self.reflector.get("name")
-        if own in ("policy", "entropy", "value") and not self._is_checkpoint:
+        own = TrainConfig(reflector=self.reflector).signal
+        if own and not self._is_checkpoint:
             raise InputError(
                 f"Expected a checkpoint as --policy for the reflector {own!r}, which asks the policy itself, got "
                 f"{self.policy}; choose role, oracle, random or restart"

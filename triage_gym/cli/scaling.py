@@ -108,8 +108,9 @@ class Scaling:
 
     @property
     def _asks_a_head(self) -> bool:
-        name = self.reflector if isinstance(self.reflector, str) else self.reflector.get("name")
-        return name in HEADS
+        from triage_gym.trainers.config import TrainConfig
+
+        return TrainConfig(reflector=self.reflector).signal in HEADS
 
     def _arm(self, way: str, attempts: int, seed: int) -> str:
         """Name of a run. With one attempt nothing is retried, and where the rules then are the same one run is enough."""
