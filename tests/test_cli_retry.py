@@ -225,3 +225,5 @@ def test_a_checkpoint_that_tests_its_pivots_tests_none_in_full_restarts(tmp_path
     found = json.loads(file.read_text())["summaries"]
     for way in ("pivot", "start"):
         assert sum(found[way]["made"][1:]) > 0
+    assert sum(found["pivot"]["checks"].values()) == sum(found["pivot"]["made"][1:])
+    assert found["start"]["checks"] == {}

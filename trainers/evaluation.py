@@ -190,6 +190,7 @@ class Evaluator:
         results: list[TaskResult] = []
         kept: list[EpisodeRecord] = []
         bits: dict[Key, float] = {}
+        checks: dict[Key, str] = {}
         for first in range(0, len(self._tasks), self._vector.num_envs):
             numbers = range(first, min(first + self._vector.num_envs, len(self._tasks)))
             starts = [self._start(n) for n in numbers]
@@ -199,10 +200,11 @@ class Evaluator:
                 results.append(self._result(start, info, records))
                 kept += records
                 bits |= {key_of(r): found.bits[i, r.attempt] for r in records if (i, r.attempt) in found.bits}
+                checks |= {key_of(r): found.checks[i, r.attempt] for r in records if (i, r.attempt) in found.checks}
         c = self._config
         trials = None
         if self._attempts > 1 and kept:
-            trials = summary(trials_of(kept), self._attempts, bits=bits).to_json()
+            trials = summary(trials_of(kept), self._attempts, bits=bits, checks=checks).to_json()
         return Evaluation(
             update,
             turns,

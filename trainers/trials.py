@@ -92,6 +92,8 @@ class Trials:
     """Attempts that their environment broke."""
     refused: int = 0
     """Retries that were not played, since their pivot did not pass the check."""
+    checks: dict[tuple[int, int], str] = field(default_factory=dict)
+    """By start and attempt, what the test of a retry's pivot said; only where pivots are tested."""
     bits: dict[tuple[int, int], float] = field(default_factory=dict)
     """By start and attempt, the Kullback–Leibler divergence (bits) of the policy that read the remarks from the one that
     did not, summed over the attempt's newly acted turns; only where it was asked for."""
@@ -136,6 +138,8 @@ def play_trials(
             elif plan.retries == "verified" and info["pivot_check"] == "failed":
                 found.refused += 1
             else:
+                if info["pivot_check"] != "none":
+                    found.checks[i, int(info["attempt"])] = str(info["pivot_check"])
                 live[i] = _resumed(policy, found.tries[i], info, began[i].observation, plan)
                 continue
             open_trials.discard(i)
