@@ -8,11 +8,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
+from hash_seeds import outputs
 
 from triage_gym.envs.alfworld.env import ALFWorldEnv
 from triage_gym.envs.alfworld.games import TASK_TYPES
 from triage_gym.envs.alfworld.memory import Memory
-from triage_gym.envs.alfworld.searching import SearchingExpert, demonstrate
+from triage_gym.envs.alfworld.searching import SearchingExpert, _Turn, demonstrate
 from triage_gym.errors import InputError
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "alfworld"
@@ -110,3 +111,26 @@ def test_demonstrate_says_when_it_cannot() -> None:
     for bad in ({"noise": 1.0}, {"noise": -0.1}, {"count": 0}):
         with pytest.raises(InputError, match="Expected"):
             demonstrate(env, np.random.default_rng(0), **bad)  # type: ignore[arg-type]
+
+
+DEMONSTRATIONS = """
+import hashlib
+import numpy as np
+from gymnasium.wrappers import TimeLimit
+from hash_seeds import outputs
+from triage_gym.envs.alfworld.env import ALFWorldEnv
+from triage_gym.envs.alfworld.searching import demonstrate
+env = TimeLimit(ALFWorldEnv(num_games=1000), 30)
+rng = np.random.default_rng([1, 3])
+print(hashlib.sha256(repr(demonstrate(env, rng, 120, 0.4)).encode()).hexdigest())
+"""
+
+
+def test_demonstrations_are_the_same_under_any_hash_seed() -> None:
+    """What to put down what is of no use into was the first of a set: another drawer in another process."""
+    assert len(set(outputs(DEMONSTRATIONS, seeds=("1", "2", "5")))) == 1
+
+
+def test_what_is_in_reach_stands_in_the_order_of_the_commands() -> None:
+    commands = ["open drawer 7", "open drawer 6", "examine shelf 2", "go to bed 1", "close drawer 5"]
+    assert _Turn(commands).here == ("shelf 2", "drawer 7", "drawer 6", "drawer 5")

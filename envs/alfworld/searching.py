@@ -173,10 +173,11 @@ class _Turn:
 
     def __init__(self, admissible: Sequence[str]) -> None:
         self.commands: list[tuple[str, Command]] = [(text, parse_command(text)) for text in admissible]
-        self.here = frozenset(did.object for _, did in self.commands if did.verb == "examine") | frozenset(
-            did.receptacle for _, did in self.commands if did.verb in ("open", "close", "put")
-        )
-        """Names of what can be reached without moving."""
+        seen = [did.object for _, did in self.commands if did.verb == "examine"]
+        seen += [did.receptacle for _, did in self.commands if did.verb in ("open", "close", "put")]
+        self.here = tuple(dict.fromkeys(seen))
+        """Names of what can be reached without moving, in the order of the commands: a set's would be another in each
+        process, and the first of them decides."""
 
     def find(self, verb: str, thing: str, place: str) -> str:
         """The admissible command of this form; empty when there is none."""
