@@ -117,7 +117,6 @@ DEMONSTRATIONS = """
 import hashlib
 import numpy as np
 from gymnasium.wrappers import TimeLimit
-from hash_seeds import outputs
 from triage_gym.envs.alfworld.env import ALFWorldEnv
 from triage_gym.envs.alfworld.searching import demonstrate
 env = TimeLimit(ALFWorldEnv(num_games=1000), 30)
