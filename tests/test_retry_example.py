@@ -46,7 +46,7 @@ def test_a_plain_loop_retries(example: Any) -> None:
     records = example.plain_loop(60)
     check(records, example)
     assert sum(r.success for r in records) > sum(r.success for r in records if r.attempt == 0)
-    assert example.told(records[2]).endswith("2 turns kept (copy, verified)")
+    assert (records[2].prefix_length, records[2].restore_strategy, records[2].restore_status) == (2, "copy", "verified")
 
 
 def test_each_member_of_stable_baselines3_s_vector_retries(example: Any) -> None:
