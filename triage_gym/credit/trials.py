@@ -197,7 +197,7 @@ class AcrossAttempts(TrialOptions):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PivoARL(AcrossAttempts):
-    """Turns before the pivot, which the retry kept, share in later attempts; those from it on do not.
+    """Turns before the pivot, which the next attempt kept, share in later attempts; those from it on do not.
 
     PivoARL, arXiv:2607.03702; the formulas are our reading of its prose.
     """
