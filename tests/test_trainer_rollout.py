@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from envs_for_tests import CrashingCorridor, LeftIsRegression, UnseededCorridor
@@ -235,3 +236,20 @@ def test_scalars_are_written_when_asked_for(tmp_path: Path) -> None:
     assert not (tmp_path / "plain" / "tensorboard").exists()
     name = "metrics.jsonl"
     assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
+class OnlyAtReset(CrashingCorridor):
+    """Lists its commands when it is reset and never again."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Step, and say nothing of what can be done."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated, truncated, {k: v for k, v in info.items() if k != "admissible_commands"}
+
+
+def test_commands_that_are_missing_from_a_step_are_named() -> None:
+    config = corridor()
+    vector = TextVectorEnv(lambda: gym.wrappers.TimeLimit(OnlyAtReset(crash_at=99), 12), 1)
+    with pytest.raises(InputError, match="from every step"):
+        play(make_policy(config), vector, [(0, {})], np.random.default_rng(0))
+    vector.close()

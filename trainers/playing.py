@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord
 from triage_gym.trainers.policy.protocol import Memory, Policy, RawSteps
 from triage_gym.trainers.tasks import Start
@@ -74,14 +75,25 @@ class Live:
 
     def __init__(self, memory: Memory, info: Mapping[str, Any], bare: Memory | None = None) -> None:
         self.memory, self.bare = memory, bare
-        self.admissible: Sequence[str] = info["admissible_commands"]
+        self.admissible = _commands(info)
 
     def observe(self, command: str, observation: str, info: Mapping[str, Any]) -> None:
         """Take in the answer to ``command``."""
         self.memory.observe(command, observation)
         if self.bare is not None:
             self.bare.observe(command, observation)
-        self.admissible = info["admissible_commands"]
+        self.admissible = _commands(info)
+
+
+def _commands(info: Mapping[str, Any]) -> Sequence[str]:
+    try:
+        commands: Sequence[str] = info["admissible_commands"]
+    except KeyError:
+        raise InputError(
+            f'Expected info["admissible_commands"] from every step, got only the keys {sorted(map(str, info))}; list there '
+            "what can be done now, after reset and after every step: the policy chooses among it"
+        ) from None
+    return commands
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ start, a full restart. What it promises:
   with the point, and the continuation sees the same noise as the first time;
 - a rewind is only called ``verified`` after the stack has answered, at the point, what it answered the first time:
   observation, reward, flags, admissible commands, success and score of at least one turn, and its state where it offers
-  one. The
-  first, second, fourth, eighth … rewind by native state or by copy must moreover repeat the *whole* recorded attempt, from
-  its start and from the kept state, which finds a state that leaves something out as soon as an attempt shows it;
+  one. The first, second, fourth, eighth … rewind by native state or by copy must moreover repeat the *whole* recorded
+  attempt, from its start and from the kept state, which finds a state that leaves something out once one of these attempts shows it;
 - a way that once answered otherwise is not used again, and the reason is kept in :attr:`Restorer.reasons`.
 
 What it leaves to you: environments whose steps change the world outside (a replay does that again).
