@@ -87,6 +87,18 @@ def test_every_generated_turn_stands_in_a_batch_once(reflector: str, retry_from:
         assert any(r.prefix_length > 0 for r in retries)
 
 
+def test_a_reflector_of_ones_own_is_given_the_facts_that_it_needs(tmp_path: Path) -> None:
+    config = trying(reflector="trial_envs:Doubtful")
+    assert config.heads == ("value",)
+    batch = collected(config)
+    retries = [r.reflection for r in batch.records if r.attempt > 0]
+    assert retries
+    assert {r.source for r in retries if r is not None} == {"doubtful"}
+    with pytest.raises(InputError, match="regret"):
+        train(trying(reflector="trial_envs:Demanding"), tmp_path / "run")
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
 def test_what_the_environment_did_is_what_is_trained() -> None:
     """Steps of the environment beyond the batch's are those of going back, and the wrapper counts them."""
     Counted.asked.clear()

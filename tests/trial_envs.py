@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from envs_for_tests import Corridor
 
+from triage_gym.records import EpisodeRecord, Reflection
+
 
 class Counted(Corridor):
     """Counts the steps that all its members were asked for; going back by ``set_state`` repeats some."""
@@ -37,3 +39,20 @@ class Liar(Corridor):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Do nothing."""
+
+
+class Doubtful:
+    """A reflector of one's own: the turn of most doubt among those of little hope."""
+
+    needs_facts = ("entropy", "value")
+
+    def reflect(self, record: EpisodeRecord) -> Reflection:
+        """Read both facts of each turn."""
+        facts = [(float(s.info["entropy"]), -float(s.info["value"])) for s in record.segments]
+        return Reflection("", facts.index(max(facts)), "doubtful")
+
+
+class Demanding(Doubtful):
+    """Asks for what no built-in policy knows."""
+
+    needs_facts = ("regret",)

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, get_args
 from triage_gym import registry
 from triage_gym.domains.alfworld import TASK_TYPES
 from triage_gym.errors import InputError
+from triage_gym.records import POLICY, RetryFrom
 from triage_gym.reflection.allocation import Allocation
 
 HELD_OUT: Final = {
@@ -29,10 +30,11 @@ HELD_OUT: Final = {
     "webshop": "test",
 }
 """The split that built-in environments are evaluated on unless another is named; they train on ``train``."""
+FACTS: Final = ("entropy", "value")
+"""Facts of each turn that the built-in policies can give a reflector."""
 FIVE_TYPES: Final = tuple(t for t in TASK_TYPES if t != "pick_two_obj_and_place")
 """The default ALFWorld training set: every task type but ``pick_two_obj_and_place``."""
 PolicyName = Literal["auto", "alfworld", "grid", "generic"]
-RetryFrom = Literal["pivot", "start"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,15 +219,31 @@ class TrainConfig:
         return registry.env_name(self.env) == "alfworld"
 
     @property
-    def signal(self) -> str:
-        """What the reflector needs of the policy: ``policy`` (its pointer), ``entropy``, ``value``, or nothing (``""``).
+    def signals(self) -> tuple[str, ...]:
+        """What the reflector needs of the policy: its own word (``policy``), or facts of each turn (``entropy``, ``value``).
 
-        A ``role`` reflector that checks another one needs what that one does.
+        Asked of the reflector itself, by ``needs_words`` and ``needs_facts``, so that one of the user's own is served too.
+
+        Raises:
+            InputError: When it cannot be built, or needs a fact that the built-in policies do not have.
         """
-        spec = registry.config("reflectors", self.reflector)
-        while spec["name"] == "role" and spec.get("checks") is not None:
-            spec = registry.config("reflectors", spec["checks"])
-        return spec["name"] if spec["name"] in ("policy", "entropy", "value") else ""
+        reflector = registry.make("reflectors", self.reflector)
+        if getattr(reflector, "needs_words", False):
+            return (POLICY,)
+        facts = tuple(getattr(reflector, "needs_facts", ()))
+        unknown = [name for name in facts if name not in FACTS]
+        if unknown:
+            raise InputError(
+                f"Expected a reflector that needs facts out of {FACTS} of each turn, got {self.reflector!r}, which needs "
+                f"{unknown}; the built-in policies know no other"
+            )
+        return facts
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads of a policy that its reflector asks: ``pointer`` for its own word, ``value`` for values."""
+        asked = {POLICY: "pointer", "value": "value"}
+        return tuple(asked[name] for name in self.signals if name in asked)
 
     def resolved(self) -> TrainConfig:
         """The same run with every None replaced by what it stands for; this is what ``config.json`` holds."""

@@ -20,9 +20,9 @@ from triage_gym import registry
 from triage_gym.errors import CheckpointError, InputError
 from triage_gym.judges.labelling import label_record
 from triage_gym.protocols import Judge
-from triage_gym.records import EpisodeRecord
+from triage_gym.records import EpisodeRecord, RetryFrom
 from triage_gym.trainers import checkpoint
-from triage_gym.trainers.config import RetryFrom, TrainConfig
+from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.policy.protocol import Policy
 from triage_gym.trainers.policy.remarks import with_remarks
@@ -337,7 +337,8 @@ def evaluate(
     if retry_from == "start":
         config = dataclasses.replace(config, verify=None, retries="all")
     config = dataclasses.replace(config, **{k: v for k, v in changes.items() if v is not None})
-    _check_reflector(config, policy)
+    if (config.eval_attempts or 1) > 1:
+        _check_reflector(config, policy)
     probe_retries(config, config.eval_split, config.eval_attempts or 1)
     evaluator = Evaluator(config, None if judge is None else registry.make("judges", judge), measure=measure)
     try:
@@ -348,10 +349,10 @@ def evaluate(
 
 def _check_reflector(config: TrainConfig, policy: Policy) -> None:
     """Refuse a reflector that needs a head which the policy was not trained with."""
-    head = {"policy": "pointer", "value": "value"}.get(config.signal)
-    if (config.eval_attempts or 1) > 1 and head is not None and not hasattr(policy.net, head):
+    missing = [head for head in config.heads if not hasattr(policy.net, head)]
+    if missing:
         raise InputError(
-            f"Expected a policy with a {head} head for the reflector {config.reflector!r}, got one that was trained "
+            f"Expected a policy with a {missing[0]} head for the reflector {config.reflector!r}, got one that was trained "
             "without; train with --attempts 3 and this reflector, or choose role, entropy, oracle, random or restart"
         )
 

@@ -28,6 +28,7 @@ from triage_gym import registry, traces
 from triage_gym.credit import make as make_credit
 from triage_gym.errors import CheckpointError, InputError
 from triage_gym.protocols import ReflectionCredit
+from triage_gym.records import POLICY
 from triage_gym.trainers import checkpoint, metrics, randomness
 from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
@@ -145,7 +146,7 @@ class _Run:
         self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
         self.watch = metrics.Watch()
         self.retries = (config.attempts or 1) > 1
-        if self.retries and config.signal == "policy" and not isinstance(self.rule, ReflectionCredit):
+        if self.retries and POLICY in config.signals and not isinstance(self.rule, ReflectionCredit):
             metrics.logger.warning(UNTRAINED_POINTER, config.credit)
         self.number = self.turns = self.episodes = 0
         self.evaluations: list[dict[str, Any]] = []

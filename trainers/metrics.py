@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from triage_gym.credit.outcome import outcome_varies
 from triage_gym.records import ROLES, EpisodeRecord
+from triage_gym.trials import trials_of
 
 EXPLORATION_SHARE: Final = 0.85
 """Share of E among judged segments above which a policy may be farming exploration."""
@@ -59,25 +60,18 @@ def trial_metrics(records: Sequence[EpisodeRecord], attempts: int, refused: int)
         ``pass@k`` (share of trials solved within k attempts), counts of retries by what became of them, mean pivot as a
         share of the attempt reflected on, and turns generated and replayed.
     """
-    solved: dict[tuple[str, str], int] = {}
-    lengths = {(r.group_id, r.trial, r.attempt): len(r) for r in records}
-    for record in records:
-        first = record.attempt if record.success else attempts
-        trial = (record.group_id, record.trial)
-        solved[trial] = min(solved.get(trial, attempts), first)
-    retries = [r for r in records if r.attempt > 0]
-    pivots = [max(r.pivot, 0) / lengths[r.group_id, r.trial, r.parent] for r in retries]
-    replayed = sum(r.prefix_length for r in records)
+    trials = trials_of(records)
+    retries = [(trial.records[r.parent], r) for trial in trials for r in trial.records[1:]]
     return {
-        **{f"pass@{k}": _share(sum(at < k for at in solved.values()), len(solved)) for k in range(1, attempts + 1)},
+        **{f"pass@{k}": _share(sum(t.solved_within(k) for t in trials), len(trials)) for k in range(1, attempts + 1)},
         "retries": len(retries),
-        "retries_verified": sum(r.restore_status == "verified" for r in retries),
-        "retries_restarted": sum(r.restore_status == "restarted" for r in retries),
+        "retries_verified": sum(r.restore_status == "verified" for _, r in retries),
+        "retries_restarted": sum(r.restore_status == "restarted" for _, r in retries),
         "retries_refused": refused,
-        "malformed_reflections": sum(r.reflection is not None and r.reflection.problem != "" for r in retries),
-        "pivot": _share(sum(pivots), len(pivots)),
-        "generated_turns": sum(map(len, records)) - replayed,
-        "replayed_turns": replayed,
+        "malformed_reflections": sum(r.reflection is not None and r.reflection.problem != "" for _, r in retries),
+        "pivot": _share(sum(max(r.pivot, 0) / len(parent) for parent, r in retries), len(retries)),
+        "generated_turns": sum(sum(t.generated) for t in trials),
+        "replayed_turns": sum(sum(t.replayed) for t in trials),
     }
 
 

@@ -35,7 +35,7 @@ def make_policy(config: TrainConfig) -> TextScorer:
         width=config.width,
         seed=config.seed,
         device=config.device,
-        heads=_heads(config) if retries else (),
+        heads=config.heads if retries else (),
     )
 
 
@@ -46,7 +46,3 @@ def _features(config: TrainConfig, remarks: bool) -> Features:
     if name == "alfworld":
         return AlfworldFeatures(config.limit, remarks=remarks)
     return GridFeatures(remarks=remarks) if name == "grid" else HashedFeatures(remarks=remarks)
-
-
-def _heads(config: TrainConfig) -> tuple[str, ...]:
-    return {"policy": ("pointer",), "value": ("value",)}.get(config.signal, ())

@@ -123,10 +123,7 @@ def retrying(config: TrainConfig, env: gym.Env[Any, Any], attempts: int, *, meas
 
 def reflector_of(config: TrainConfig) -> str | dict[str, Any]:
     """The reflector as the environment is given it: ``role`` asks the run's own judge unless it names another."""
-    if isinstance(config.reflector, str):
-        spec = registry.config("reflectors", config.reflector)
-    else:
-        spec = dict(config.reflector)
+    spec = registry.config("reflectors", config.reflector)
     if spec["name"] == "role":
         spec.setdefault("judge", config.judge)
     return spec

@@ -20,8 +20,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from triage_gym.records import EpisodeRecord
+from triage_gym.records import POLICY, EpisodeRecord
 from triage_gym.reflection.allocation import Allocation, allocate
+from triage_gym.reflection.reflectors import remark_on
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.playing import Live, Stretch, go_on, play
 from triage_gym.trainers.policy.heads import sample_pivots
@@ -36,8 +37,8 @@ class Plan:
 
     attempts: int
     """Most attempts at a task."""
-    signal: str
-    """What the reflector needs of the policy: ``policy``, ``entropy``, ``value`` or nothing (``""``)."""
+    signals: tuple[str, ...]
+    """What the reflector needs of the policy: ``policy``, or facts out of ``entropy`` and ``value``; nothing for others."""
     retries: Allocation = "all"
     distill: bool = False
     """Keep the decisions of retries as an agent without remarks sees them."""
@@ -47,7 +48,7 @@ class Plan:
     @classmethod
     def of(cls, config: TrainConfig, attempts: int, *, measure: bool = False) -> Plan:
         """The plan of a resolved config, with another number of attempts."""
-        return cls(attempts, config.signal, config.retries, config.distill, measure)
+        return cls(attempts, config.signals if attempts > 1 else (), config.retries, config.distill, measure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,8 @@ def play_trials(
         plan: How failures are retried.
         keep: Whether to keep the decisions for learning.
     """
-    own = plan.attempts > 1 and plan.signal != ""
-    first = play(policy, vector, starts, rng, keep=keep or own)
+    keep = keep or bool(plan.signals)
+    first = play(policy, vector, starts, rng, keep=keep)
     tries = [[] if r is None else [Try(r, turns)] for r, turns in zip(first.records, first.rows, strict=True)]
     found = Trials(tries, first.infos, first.steps, first.turns, sum(r is None for r in first.records))
     open_trials = {i for i, own_tries in enumerate(tries) if own_tries}
@@ -143,7 +144,7 @@ def play_trials(
                 live[i] = _resumed(policy, found.tries[i], info, began[i].observation, plan)
                 continue
             open_trials.discard(i)
-        stretch = go_on(policy, vector, live, rng, keep=keep or own or plan.measure)
+        stretch = go_on(policy, vector, live, rng, keep=keep or plan.measure)
         open_trials -= _enter(policy, vector, found, stretch, choices, plan)
     return found
 
@@ -161,13 +162,13 @@ def _reflect(
 ) -> tuple[dict[int, Choice], dict[int, dict[str, Any]]]:
     """What each retry is begun with: the policy's own choice of a pivot, or facts for the reflector of the environment."""
     latest = {i: found.tries[i][-1] for i in asked}
-    if not plan.signal:
+    if not plan.signals:
         return {}, {i: {"retry": True} for i in asked}
     steps = policy.gather(found.steps)
-    if plan.signal != "policy":
-        estimate = policy.entropies(steps) if plan.signal == "entropy" else policy.values(steps).detach()
-        numbers = estimate.cpu().tolist()
-        facts = {i: [{plan.signal: numbers[row]} for row in t.turns] for i, t in latest.items()}
+    if POLICY not in plan.signals:
+        tell = {"entropy": policy.entropies, "value": policy.values}
+        numbers = {name: tell[name](steps).detach().cpu().tolist() for name in plan.signals}
+        facts = {i: [{name: numbers[name][row] for name in numbers} for row in t.turns] for i, t in latest.items()}
         return {}, {i: {"retry": True, "turn_facts": facts[i]} for i in asked}
     with torch.no_grad():
         log_probs = policy.pivot_log_probs(steps, padded([latest[i].turns for i in asked]))
@@ -175,8 +176,7 @@ def _reflect(
     choices, options = {}, {}
     for i, pivot, log_prob in zip(asked, pivots.tolist(), taken.tolist(), strict=True):
         choices[i] = Choice(latest[i].turns, pivot, log_prob)
-        action = latest[i].record.segments[pivot].action
-        remark = f'Turn {pivot + 1}, "{action}", was the earliest wrong turn.'
+        remark = remark_on(latest[i].record, pivot, "was the earliest wrong turn.")
         options[i] = {"reflection": json.dumps({"remark": remark, "pivot": pivot})}
     return choices, options
 

@@ -237,6 +237,10 @@ RestoreStatus = Literal["none", "verified", "restarted", "mismatch"]
 """``none``: a fresh episode. ``verified``: the asked-for point was reached. ``restarted``: it was not, the attempt began
 from the verified start. ``mismatch``: not even the start came back; what follows belongs to another episode."""
 RESTORE_STATUSES: Final[tuple[RestoreStatus, ...]] = get_args(RestoreStatus)
+RetryFrom = Literal["pivot", "start"]
+"""Where a retry begins: at the pivot, or at the start with the same reflection (as LaMer does)."""
+POLICY: Final = "policy"
+"""The reflector that is the policy itself, and the ``source`` of the reflections that it writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gymnasium import logger
 
 from triage_gym.errors import InputError, MalformedReflection, MissingDependency
 from triage_gym.protocols import Reflector
-from triage_gym.records import EpisodeRecord, Reflection, Segment
+from triage_gym.records import POLICY, EpisodeRecord, Reflection, Segment
 from triage_gym.reflection.parsing import read_reflection
 from triage_gym.reflection.reflectors import DISTANCE_AFTER, DISTANCE_BEFORE, CallableReflector
 from triage_gym.restore.trail import Start, Turn
@@ -26,8 +26,6 @@ from triage_gym.wrappers._plugin import Plugin
 
 OPTIONS: Final = ("retry", "reflection", "turn_facts")
 """Reset options that are meant for PivotRetryWrapper."""
-POLICY: Final = "policy"
-"""The reflector that is the policy itself: its words come through ``options["reflection"]``."""
 
 
 class Request(NamedTuple):
@@ -219,8 +217,9 @@ class Reflecting:
         guide = getattr(reflector, "guide", None)
         if guide is None or not getattr(reflector, "needs_words", False):
             return found
+        failed = record()
         try:
-            return _checked(guide(record(), replace(found, pivot=min(max(found.pivot, 0), len(record()) - 1))))
+            return _checked(guide(failed, replace(found, pivot=min(max(found.pivot, 0), len(failed) - 1))))
         except Exception as error:  # noqa: BLE001 - as below; the words are sound, and stand
             self.failures += 1
             logger.warn("%s", f"The reflector failed ({type(error).__name__}: {error}); the words stand as they are")

@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from triage_gym.errors import InputError
-from triage_gym.records import EpisodeRecord, Reflection, Snapshot
+from triage_gym.records import EpisodeRecord, Reflection, RetryFrom, Snapshot
 from triage_gym.reflection.expert import expert_distance, why_no_distance
 from triage_gym.reflection.reflectors import OracleReflector
 from triage_gym.reflection.verification import Verdict
@@ -33,7 +33,6 @@ from triage_gym.wrappers.role_judge import RoleJudgeWrapper
 from triage_gym.wrappers.segment_credit import SegmentCreditWrapper
 
 Phase = Literal["new", "running", "failed", "succeeded", "broken"]
-RetryFrom = Literal["pivot", "start"]
 COUNTS: Final = (
     "retries", "malformed_reflections", "failed_reflectors", "moved_pivots", "failed_checks", "restarts", "mismatches",
     "replayed_turns", "checked_turns",

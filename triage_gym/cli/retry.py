@@ -105,10 +105,9 @@ class Retry:
             raise InputError(f"Expected --noise in [0, 1], got {self.noise}")
         if self.env is None and not self._is_checkpoint:
             raise InputError(f"Expected --env with --policy {self.policy}; name an environment, such as minesweeper")
-        own = TrainConfig(reflector=self.reflector).signal
-        if own and not self._is_checkpoint:
+        if not self._is_checkpoint and TrainConfig(reflector=self.reflector).signals:
             raise InputError(
-                f"Expected a checkpoint as --policy for the reflector {own!r}, which asks the policy itself, got "
+                f"Expected a checkpoint as --policy for the reflector {self.reflector!r}, which asks the policy itself, got "
                 f"{self.policy}; choose role, oracle, random or restart"
             )
         if self.save is not None and (self.save.is_dir() or not self.save.parent.is_dir()):

@@ -27,8 +27,6 @@ WAYS: Final = ("pivot", "start")
 """The two ways to retry."""
 ALIKE: Final = {"pivoarl", "metarl"}
 """Rules that are the same where nothing is retried."""
-HEADS: Final = ("policy", "value")
-"""Reflectors that ask a head of the policy, which training without retries does not make."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +108,7 @@ class Scaling:
     def _asks_a_head(self) -> bool:
         from triage_gym.trainers.config import TrainConfig
 
-        return TrainConfig(reflector=self.reflector).signal in HEADS
+        return bool(TrainConfig(reflector=self.reflector).heads)
 
     def _arm(self, way: str, attempts: int, seed: int) -> str:
         """Name of a run. With one attempt nothing is retried, and where the rules then are the same one run is enough."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from triage_gym.errors import InputError
@@ -114,20 +114,13 @@ def play_trials(setting: Setting, make_player: MakePlayer, retry_from: str) -> P
         InputError: For a setting that does not fit the environment.
     """
     from triage_gym.trainers import tasks as numbered
-    from triage_gym.wrappers import PivotRetryWrapper, SegmentCreditWrapper
+    from triage_gym.wrappers import SegmentCreditWrapper
 
     config, base, measure = _base(setting)
     # Where everything begins anew there is no pivot to test.
-    options = {} if setting.verify is None or retry_from == "start" else {"verify": setting.verify}
-    retry = PivotRetryWrapper(
-        base,
-        _spec(setting.reflector),
-        setting.attempts,
-        retry_from=retry_from,  # type: ignore[arg-type]
-        measure_oracle=measure,
-        **options,  # type: ignore[arg-type]
-    )
-    env = SegmentCreditWrapper(retry, credit="grpo")
+    verify = None if retry_from == "start" else setting.verify
+    rules = replace(config, reflector=setting.reflector, verify=verify, retry_from=retry_from)
+    env = SegmentCreditWrapper(numbered.retrying(rules, base, setting.attempts, measure=measure), credit="grpo")
     try:
         player = make_player(env)
         tasks = numbered.Tasks(config, setting.split, setting.tasks, numbered.EVAL_SEED)
@@ -156,10 +149,6 @@ def _base(setting: Setting) -> tuple[Any, gymnasium.Env[Any, Any], bool]:
     # An expert that walks its way costs a whole episode a turn; only one that knows the distance is asked.
     knows = env.has_wrapper_attr("expert_distance") and not why_no_distance(env)
     return config, env, knows
-
-
-def _spec(reflector: str | Mapping[str, Any]) -> str | dict[str, Any]:
-    return reflector if isinstance(reflector, str) else dict(reflector)
 
 
 def _attempt(

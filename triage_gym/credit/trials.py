@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, cast, final, get_args
+from typing import ClassVar, Literal, cast, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,14 +45,11 @@ from triage_gym.credit.rules import (
     worth_of,
 )
 from triage_gym.credit.terms import CreditTerms, Segments, check_number, combine, role_values
-from triage_gym.records import EpisodeRecord
+from triage_gym.records import POLICY, EpisodeRecord, RetryFrom
 
 Base = Literal["grpo", "gigpo"]
-RetryFrom = Literal["pivot", "start"]
 ReflectionReturn = Literal["attempt", "trial"]
 ReflectionBaseline = Literal["batch", "group"]
-POLICY: Final = "policy"
-"""``Reflection.source`` of what the trained policy wrote itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from triage_gym.errors import MalformedReflection
 from triage_gym.reflection.allocation import allocate
 from triage_gym.reflection.expert import expert_distance
 from triage_gym.reflection.language_model import LLMReflector
-from triage_gym.reflection.parsing import parse_reflection, read_reflection, write_reflection
+from triage_gym.reflection.parsing import read_reflection, write_reflection
 from triage_gym.reflection.policy_signals import EntropyReflector, ValueReflector
 from triage_gym.reflection.reflectors import (
     CallableReflector,
@@ -33,7 +33,6 @@ __all__ = [
     "ValueReflector",
     "allocate",
     "expert_distance",
-    "parse_reflection",
     "read_reflection",
     "settle_pivot",
     "write_reflection",

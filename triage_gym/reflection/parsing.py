@@ -72,15 +72,6 @@ def read_reflection(text: str, form: Form = "json", source: str = "policy") -> R
     return Reflection(remark[:MAX_REMARK], pivot, source, text)
 
 
-def parse_reflection(text: str, source: str = "policy") -> Reflection | None:
-    """The reflection of a text in the JSON form, without the text; None when it is malformed."""
-    try:
-        found = read_reflection(text, "json", source)
-    except MalformedReflection:
-        return None
-    return Reflection(found.remark, found.pivot, source)
-
-
 def write_reflection(remark: str, pivot: int, form: Literal["json", "tag"] = "json") -> str:
     """A text that :func:`read_reflection` reads back.
 
