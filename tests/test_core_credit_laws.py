@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from laws_of_credit import check_padding, close, law
 
 from triage_gym.credit.controls import RolesOnly, ShuffledTriage
 from triage_gym.credit.rules import CONSTANTS, GRPO, RLOO, Scalar, Triage
-from triage_gym.credit.tokens import broadcast, broadcast_batch
+from triage_gym.credit.tokens import broadcast
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
-
-law = settings(max_examples=1000, deadline=None, derandomize=True)
 
 PLAIN: list[Any] = [
     GRPO(),
@@ -92,13 +91,6 @@ def batches(draw: st.DrawFn) -> list[EpisodeRecord]:
     ]
 
 
-def close(a: Sequence[Any], b: Sequence[Any], tolerance: float = 1e-9) -> bool:
-    """Whether two lists of arrays agree in shape and, to ``tolerance``, in value."""
-    return len(a) == len(b) and all(
-        x.shape == y.shape and bool(np.all(np.abs(x - y) <= tolerance)) for x, y in zip(a, b, strict=True)
-    )
-
-
 @law
 @given(batches(), st.randoms(use_true_random=False))
 def test_permuting_rollouts_permutes_advantages(batch: list[EpisodeRecord], random: Any) -> None:
@@ -131,16 +123,8 @@ def test_order_of_groups_changes_nothing(batch: list[EpisodeRecord], random: Any
 @law
 @given(batches(), st.integers(0, 40))
 def test_padding_changes_nothing(batch: list[EpisodeRecord], padding: int) -> None:
-    spans = [[(2 * k, 2 * k + 1) for k in range(len(r))] for r in batch]
-    length = max([2 * len(r) for r in batch], default=0)
     for rule in RULES:
-        advantages = rule(batch)
-        tight, mask = broadcast_batch(batch, advantages, spans, length)
-        padded, padded_mask = broadcast_batch(batch, advantages, spans, length + padding)
-        assert np.array_equal(padded[:, :length], tight)
-        assert np.array_equal(padded_mask[:, :length], mask)
-        assert not padded[:, length:].any()
-        assert not padded_mask[:, length:].any()
+        check_padding(rule, batch, padding)
 
 
 @law

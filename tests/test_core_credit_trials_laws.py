@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from laws_of_credit import check_padding, close, law
 
 from triage_gym.credit.baselines import against_rollouts
 from triage_gym.credit.returns import cross_attempt_returns, kept_turns, next_attempts, step_returns, turn_rewards
 from triage_gym.credit.rules import GRPO
 from triage_gym.credit.terms import Segments
-from triage_gym.credit.tokens import broadcast, broadcast_batch
+from triage_gym.credit.tokens import broadcast
 from triage_gym.credit.trials import R3L, GiGPO, MetaRL, PivoARL
 from triage_gym.credit.whitening import whiten
 from triage_gym.records import EpisodeRecord, Reflection, RoleLabel, Segment
-
-law = settings(max_examples=1000, deadline=None, derandomize=True)
 
 PLAIN: list[Any] = [
     GiGPO(),
@@ -88,13 +87,6 @@ def batches(draw: st.DrawFn) -> list[EpisodeRecord]:
     return records
 
 
-def close(a: Sequence[Any], b: Sequence[Any], tolerance: float = 1e-9) -> bool:
-    """Whether two lists of arrays agree in shape and, to ``tolerance``, in value."""
-    return len(a) == len(b) and all(
-        x.shape == y.shape and bool(np.all(np.abs(x - y) <= tolerance)) for x, y in zip(a, b, strict=True)
-    )
-
-
 @law
 @given(batches(), st.randoms(use_true_random=False))
 def test_permuting_rollouts_trials_or_groups_permutes_advantages(batch: list[EpisodeRecord], random: Any) -> None:
@@ -124,15 +116,7 @@ def test_equal_outcomes_teach_nothing_and_padding_changes_nothing(batch: list[Ep
     equal = [replace(r, score=0.7) for r in batch]
     for rule in (PivoARL(), PivoARL(base="gigpo"), MetaRL(variant="code"), R3L(), GiGPO()):
         assert not any(a.any() for a in rule(equal)), rule
-        advantages = rule(batch)
-        spans = [[(2 * k, 2 * k + 1) for k in range(len(r))] for r in batch]
-        length = max([2 * len(r) for r in batch], default=0)
-        tight, mask = broadcast_batch(batch, advantages, spans, length)
-        padded, padded_mask = broadcast_batch(batch, advantages, spans, length + padding)
-        assert np.array_equal(padded[:, :length], tight)
-        assert np.array_equal(padded_mask[:, :length], mask)
-        assert not padded[:, length:].any()
-        assert not padded_mask[:, length:].any()
+        check_padding(rule, batch, padding)
 
 
 @law
