@@ -24,5 +24,5 @@ def test_the_examples_print_what_the_page_says(capsys: pytest.CaptureFixture[str
 
 def test_the_tables_name_what_there_is() -> None:
     named = re.findall(r"^\| `([a-z]+)` \|", PAGE, re.MULTILINE)
-    assert sorted(named) == sorted([*registry.BUILTIN["reflectors"], *registry.BUILTIN["checks"], *FORMS])
+    assert sorted(named) == sorted([*registry.names("reflectors"), *registry.names("checks"), *FORMS])
     assert all(f"`{how}`" in PAGE for how in ALLOCATIONS)

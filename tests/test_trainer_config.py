@@ -55,6 +55,10 @@ def test_digest_and_changed_tell_configs_apart() -> None:
         ("task_types", "pick_and_place_simple"),
         ("tasks", 7),
         ("tensorboard", "yes"),
+        ("verify", 3),
+        ("verify", ""),
+        ("verify", ["oracle"]),
+        ("verify", {"k": 3}),
         ("keep", 0),
     ],
 )

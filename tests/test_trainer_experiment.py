@@ -210,3 +210,12 @@ def test_arms_fail_alone_stop_on_a_signal_and_go_on(tmp_path: Path) -> None:
         process.stdout.read()
         assert process.wait() == 0
     assert contents(tmp_path / "a" / "triage-s0") == contents(tmp_path / "b" / "triage-s0")
+
+
+def test_arms_that_restart_in_full_test_no_pivots_beside_those_that_do() -> None:
+    shared = TrainConfig(verify="oracle", retries="verified").for_arms(["metarl", "pivoarl"])
+    restarting, pivotal = arm_config(shared, "metarl", 1), arm_config(shared, "pivoarl", 1)
+    assert (restarting.retry_from, restarting.verify, restarting.retries) == ("start", None, "all")
+    assert (pivotal.retry_from, pivotal.verify, pivotal.retries) == ("pivot", "oracle", "verified")
+    told = TrainConfig(verify="oracle", retry_from="start").for_arms(["metarl", "pivoarl"])
+    assert arm_config(told, "metarl", 1).verify == "oracle", "a contradiction that was asked for is refused, not mended"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -22,6 +23,7 @@ from trainer_runs import contents, evaluations, small
 from trial_envs import Counted, Liar
 
 from triage_gym import credit
+from triage_gym.cli.app import run as main
 from triage_gym.errors import InputError, TrainingError
 from triage_gym.records import EpisodeRecord
 from triage_gym.trainers import checkpoint, compare, pretrain
@@ -360,3 +362,21 @@ def test_arms_of_a_comparison_take_the_attempts_their_rules_are_made_for(tmp_pat
 
 def _json(path: Path) -> Any:
     return json.loads((path / "config.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("attempts", "told"), [(1, True), (2, False)])
+def test_settings_of_retries_that_do_nothing_are_told_of(
+    attempts: int, told: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(trying(credit="grpo", attempts=attempts, reflector="random", distill=True, turns=40), tmp_path / "run")
+    said = [message for message in caplog.messages if "do nothing: `reflector`, `distill`" in message]
+    assert len(said) == told
+
+
+def test_eval_prints_what_retries_solved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = train(trying(reflector="random", turns=200, limit=12, eval_tasks=40), tmp_path / "run")
+    assert main(["eval", str(tmp_path / "run")]) == 0
+    shown = re.findall(r"pass@(\d) (\d+\.\d) \(", capsys.readouterr().out)
+    assert [(int(k), float(percent)) for k, percent in shown] == [
+        (k, round(100 * found.pass_at(k), 1)) for k in (1, 2, 3)
+    ]

@@ -88,8 +88,14 @@ def summarise(
 
 
 def arm_config(config: TrainConfig, credit: str, seed: int) -> TrainConfig:
-    """The config of one arm and seed."""
-    return dataclasses.replace(config, credit=credit, seed=seed).resolved()
+    """The config of one arm and seed.
+
+    Pivots are tested by the arms that go back to one; an arm whose rule restarts in full has none to test.
+    """
+    arm = dataclasses.replace(config, credit=credit, seed=seed).resolved()
+    if config.retry_from is None and arm.retry_from == "start":
+        arm = dataclasses.replace(arm, verify=None, retries="all" if arm.retries == "verified" else arm.retries)
+    return arm
 
 
 def read_run(path: Path, config: TrainConfig) -> dict[str, Any]:

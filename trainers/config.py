@@ -200,6 +200,13 @@ class TrainConfig:
     def _check_collections(self) -> None:
         registry.config("judges", self.judge)
         registry.config("reflectors", self.reflector)
+        if self.verify is not None:
+            try:
+                registry.config("checks", self.verify)
+            except InputError as error:
+                raise InputError(
+                    f"Expected `verify` to name a check of pivots, got {self.verify!r}: {error}"
+                ) from error
         specs = [name for name in ("judge", "reflector", "verify") if isinstance(getattr(self, name), Mapping)]
         for name in ("env_kwargs", "credit_kwargs", *specs):
             object.__setattr__(self, name, _json_object(name, getattr(self, name)))

@@ -25,7 +25,7 @@ from triage_gym.trainers import checkpoint
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.policy.protocol import Policy
-from triage_gym.trainers.policy.remarks import with_remarks
+from triage_gym.trainers.policy.remarks import PRIORS, with_remarks, without_remarks
 from triage_gym.trainers.policy.text_scorer import TextScorer
 from triage_gym.trainers.probing import probe_retries
 from triage_gym.trainers.randomness import stream
@@ -274,6 +274,27 @@ def load_weights(policy: Policy, weights: dict[str, torch.Tensor]) -> None:
     except RuntimeError as error:
         raise CheckpointError(f"Expected weights of this policy, got others: {error}") from error
     policy.weights_changed()
+
+
+def load_start(policy: TextScorer, weights: Mapping[str, torch.Tensor]) -> None:
+    """Give ``policy`` the weights of a start, which may have been made for a run that retries where this one does not.
+
+    What only retries use (the bits that remarks set, the heads) keeps its fresh weights where the start lacks it, and is
+    left out where this policy lacks it; so a start is the same whichever arm of a comparison it was made for.
+
+    Raises:
+        CheckpointError: When they belong to another network.
+    """
+    own = policy.net.state_dict()
+    found = {name: value for name, value in weights.items() if "." not in name}
+    heads = {name: weights.get(name, value) for name, value in own.items() if "." in name}
+    if "feature" in found:
+        more = own["feature"].shape[1] - found["feature"].shape[1]
+        if more == len(PRIORS) and policy.reads_remarks:
+            found = with_remarks(found)
+        elif more == -len(PRIORS) and not policy.reads_remarks:
+            found = without_remarks(found)
+    load_weights(policy, found | heads)
 
 
 def evaluate(

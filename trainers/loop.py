@@ -32,7 +32,7 @@ from triage_gym.records import POLICY
 from triage_gym.trainers import checkpoint, metrics, randomness
 from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_weights
+from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_start, load_weights
 from triage_gym.trainers.grpo import Extra, Learner
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.pretraining import make_start
@@ -43,6 +43,10 @@ from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
 from triage_gym.trainers.scalars import Scalars
 from triage_gym.trainers.signals import Interrupted, Signals
 
+UNUSED: Final = (
+    "This run makes no retries, so these settings of them do nothing: %s. Set `attempts`, or `eval_attempts`, above 1, or "
+    "choose a credit rule across attempts"
+)
 UNTRAINED_POINTER: Final = (
     "The credit rule %s gives reflections no worth, so the policy never learns to point at its wrong turns and names any of "
     "them: choose pivoarl, metarl or r3l, or another reflector"
@@ -148,8 +152,17 @@ class _Run:
         self.retries = (config.attempts or 1) > 1
         if self.retries and POLICY in config.signals and not isinstance(self.rule, ReflectionCredit):
             metrics.logger.warning(UNTRAINED_POINTER, config.credit)
+        self._warn_of_unused()
         self.number = self.turns = self.episodes = 0
         self.evaluations: list[dict[str, Any]] = []
+
+    def _warn_of_unused(self) -> None:
+        """Say so when settings of retries were given to a run that makes none."""
+        c, plain = self.config, TrainConfig()
+        if max(c.attempts or 1, c.eval_attempts or 1) == 1:
+            given = [n for n in ("reflector", "verify", "retries", "distill") if getattr(c, n) != getattr(plain, n)]
+            if given:
+                metrics.logger.warning(UNUSED, ", ".join(f"`{name}`" for name in given))
 
     def close(self) -> None:
         """Close environments and writers."""
@@ -174,7 +187,7 @@ class _Run:
             write_json(self.dir.path / "pretrain.json", facts)
         else:
             weights = checkpoint.find(start).weights
-        load_weights(self.policy, weights)
+        load_start(self.policy, weights)
         self.learner.keep_start()
         self._open_scalars()
         self.evaluate("sampled")

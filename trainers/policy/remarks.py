@@ -48,6 +48,12 @@ class Remarks:
         return [key | self.bits(observation, text) << shift for key, text in zip(keys, commands, strict=True)]
 
 
+def without_remarks(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a policy that knows remarks, for one that does not: the two bits, which it never has, go."""
+    own = len(weights["feature_bias"]) - len(PRIORS)
+    return {**weights, "feature": weights["feature"][:, :own], "feature_bias": weights["feature_bias"][:own]}
+
+
 def with_remarks(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of a policy that knows no remarks, for one that does: the two bits are added with :data:`PRIORS`."""
     feature, bias = weights["feature"], weights["feature_bias"]

@@ -58,6 +58,7 @@ class Eval:
             limit=self.limit,
             mode=self.mode,
             seed=self.seed,
+            measure=self.save is not None,  # nothing of it is printed here: `retry` does that
         )
         _print(found, "the games given" if self.games else found.split or "tasks")
         if self.save is not None:
@@ -82,6 +83,16 @@ def _print(found: Evaluation, where: str) -> None:
         for row, tasks in zip(rows, groups.values(), strict=True):
             row.insert(4, f"{sum(t.score or 0.0 for t in tasks) / len(tasks):.3f}")
     say(table(head, rows))
+    if found.attempts > 1:
+        from triage_gym.statistics import wilson
+
+        say()
+        solved = [
+            sum(t.solved_at is not None and t.solved_at < k for t in found.tasks) for k in range(1, found.attempts + 1)
+        ]
+        rates = [wilson(n, len(found.tasks)) for n in solved]
+        shown = [f"{100 * r.estimate:.1f} ({100 * r.low:.1f}–{100 * r.high:.1f})" for r in rates]
+        say("with retries, % (95 %): " + ", ".join(f"pass@{k} {text}" for k, text in enumerate(shown, 1)))
 
 
 def _row(name: str, tasks: Sequence[TaskResult]) -> list[object]:

@@ -167,22 +167,28 @@ class Train:
         """Whether everything that is named is there and can be built."""
         from triage_gym import registry
         from triage_gym.credit import make
-        from triage_gym.trainers.probing import probe
-        from triage_gym.trainers.tasks import reflector_of
+        from triage_gym.trainers.probing import probe, probe_retries
 
-        config = self._single().resolved()
         for credit in self._credits():
-            make(credit, lam=config.lam, **config.credit_kwargs)
+            make(credit, lam=self.training.lam, **self.training.credit_kwargs)
+        config, *others = self._arms()
         registry.make("judges", config.judge)
-        if (self._shared().eval_attempts or 1) > 1 or (config.attempts or 1) > 1:
-            registry.make("reflectors", reflector_of(config))
-            if config.verify is not None:
-                registry.make("checks", config.verify)
         if self.start is not None and not self.resume:
             from triage_gym.trainers import checkpoint
 
             checkpoint.find(self.start)
         probe(config)
+        for arm in others:
+            most = max(arm.attempts or 1, arm.eval_attempts or 1)
+            probe_retries(arm, arm.split, most)
+
+    def _arms(self) -> list[TrainConfig]:
+        """The config of the run, or of each credit rule's run with the first of the seeds."""
+        from triage_gym.trainers.comparison import arm_config
+
+        if not self._is_comparison:
+            return [self._single().resolved()]
+        return [arm_config(self._shared(), credit, self._seeds()[0]) for credit in self._credits()]
 
     def run(self) -> int:
         """Train or compare; write the page and print the table.
