@@ -171,3 +171,23 @@ def test_a_score_that_says_more_than_success_is_shown(capsys: pytest.CaptureFixt
     for other in (same, older):
         _print(other, "test")
     assert "mean score" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [
+        (["--credit", "grpo"], "runs/grpo-s0"),
+        (["--env", "minesweeper", "--credit", "grpo"], "runs/minesweeper-grpo-s0"),
+        (["--env", "triage/Sokoban-v0", "--credits", "grpo", "rloo"], "runs/sokoban-comparison"),
+    ],
+)
+def test_runs_of_other_environments_have_folders_of_their_own(
+    arguments: list[str],
+    folder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", *arguments, "--dry-run"]) == 0
+    assert f"into {folder}\n" in capsys.readouterr().out

@@ -26,6 +26,7 @@ from triage_gym import credit
 from triage_gym.cli.app import run as main
 from triage_gym.errors import InputError, TrainingError
 from triage_gym.records import EpisodeRecord
+from triage_gym.report.comparison import Comparison
 from triage_gym.trainers import checkpoint, compare, pretrain
 from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
@@ -358,6 +359,9 @@ def test_arms_of_a_comparison_take_the_attempts_their_rules_are_made_for(tmp_pat
     assert {s.eval_attempts for s in settings.values()} == {3}
     metrics = {row["metric"] for row in found["summary"]}
     assert {"pass@2", "pass@3"} <= metrics
+    (row, *_) = Comparison(tmp_path / "c").rows()
+    assert row.retried is not None
+    assert row.retried.mean == next(r["mean"] for r in found["summary"] if r["metric"] == "pass@3")
 
 
 def _json(path: Path) -> Any:
@@ -377,6 +381,11 @@ def test_eval_prints_what_retries_solved(tmp_path: Path, capsys: pytest.CaptureF
     found = train(trying(reflector="random", turns=200, limit=12, eval_tasks=40), tmp_path / "run")
     assert main(["eval", str(tmp_path / "run")]) == 0
     shown = re.findall(r"pass@(\d) (\d+\.\d) \(", capsys.readouterr().out)
+    assert main(["report", str(tmp_path / "run")]) == 0
+    assert "with retries, %" in capsys.readouterr().out
+    assert "with retries, %" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert main(["retry", "--policy", str(tmp_path / "run"), "--tasks", "5", "--retry-from", "pivot"]) == 0
+    assert "reflector: random" in capsys.readouterr().out, "the run's own"
     assert [(int(k), float(percent)) for k, percent in shown] == [
         (k, round(100 * found.pass_at(k), 1)) for k in (1, 2, 3)
     ]

@@ -27,9 +27,10 @@ class Retry:
     directory or checkpoint."""
     noise: float = 0.3
     """Share of random commands of ``--policy expert``: an expert that never errs has nothing to retry."""
-    reflector: str | Mapping[str, Any] = "role"
+    reflector: str | Mapping[str, Any] | None = None
     """Who names the earliest wrong turn: ``role``, ``oracle``, ``random``, ``restart``, ``llm``, a path, or a JSON object
-    of one and its arguments; for a checkpoint also ``policy``, ``entropy`` and ``value``."""
+    of one and its arguments; for a checkpoint also ``policy``, ``entropy`` and ``value``. By default a checkpoint's own when
+    it was trained with retries, ``role`` for others."""
     attempts: int = 3
     """Most attempts at a task."""
     tasks: int = 200
@@ -37,7 +38,8 @@ class Retry:
     retry_from: Literal["pivot", "start", "both"] = "both"
     """Where a retry begins: at the pivot, at the start with the same reflection, or one after the other to compare."""
     verify: str | Mapping[str, Any] | None = None
-    """How a pivot is tested before it is used: ``oracle``, ``rollouts``, or a JSON object; the run's own for a checkpoint."""
+    """How a pivot is tested before it is used: ``oracle``, ``rollouts``, or a JSON object. ``none``: as a checkpoint was
+    trained, not at all for others."""
     limit: int | None = None
     """Turns of an attempt; the run's own for a checkpoint, 30 for others. An environment's own limit counts too."""
     split: str | None = None
@@ -63,6 +65,12 @@ class Retry:
         say(found.title)
         say()
         say(trial_text.measures(found.summaries))
+        for way, summary in found.summaries.items():
+            if way == "pivot" and summary.gain is not None and not summary.gain.kept:
+                say(
+                    f"\nnote: {_spec(self._reflector)} named the first turn, or none, in every failure, so each retry was a "
+                    "full restart; `role` needs a judge with rules for the environment"
+                )
         if len(found.trials) > 1:
             say(
                 "\nSolved within so many generated turns a trial, % (95 %); one without attempts left stays unsolved:\n"
@@ -88,6 +96,20 @@ class Retry:
         return self.policy not in ("random", "expert") and ":" not in self.policy
 
     @property
+    def _reflector(self) -> str | Mapping[str, Any]:
+        """The reflector asked for, or what stands for none."""
+        if self.reflector is not None:
+            return self.reflector
+        if self._is_checkpoint:
+            from triage_gym.trainers import checkpoint
+            from triage_gym.trainers.config import TrainConfig
+
+            own = TrainConfig.from_json(checkpoint.find(Path(self.policy)).state.get("config")).resolved()
+            if (own.attempts or 1) > 1:
+                return own.reflector
+        return "role"
+
+    @property
     def _ways(self) -> tuple[str, ...]:
         return ("pivot", "start") if self.retry_from == "both" else (self.retry_from,)
 
@@ -105,9 +127,9 @@ class Retry:
             raise InputError(f"Expected --noise in [0, 1], got {self.noise}")
         if self.env is None and not self._is_checkpoint:
             raise InputError(f"Expected --env with --policy {self.policy}; name an environment, such as minesweeper")
-        if not self._is_checkpoint and TrainConfig(reflector=self.reflector).signals:
+        if not self._is_checkpoint and TrainConfig(reflector=self._reflector).signals:
             raise InputError(
-                f"Expected a checkpoint as --policy for the reflector {self.reflector!r}, which asks the policy itself, got "
+                f"Expected a checkpoint as --policy for the reflector {self._reflector!r}, which asks the policy itself, got "
                 f"{self.policy}; choose role, oracle, random or restart"
             )
         if self.save is not None and (self.save.is_dir() or not self.save.parent.is_dir()):
@@ -141,7 +163,7 @@ class Retry:
             limit=30 if self.limit is None else self.limit,
             tasks=self.tasks,
             attempts=self.attempts,
-            reflector=self.reflector,
+            reflector=self._reflector,
             verify=self.verify,
             seed=self.seed,
         )
@@ -156,7 +178,7 @@ class Retry:
         )
         return (
             f"{self.env}, {split or 'its own tasks'}: {self.tasks} tasks, at most {self.attempts} attempts of "
-            f"{limit} turns; policy: {who}; reflector: {_spec(self.reflector)}{verify}{reads}"
+            f"{limit} turns; policy: {who}; reflector: {_spec(self._reflector)}{verify}{reads}"
         )
 
     def _learned(self) -> Found:
@@ -186,7 +208,7 @@ class Retry:
                 judge=None,
                 keep_records=True,
                 attempts=self.attempts,
-                reflector=self.reflector,
+                reflector=self._reflector,
                 retry_from=way,  # type: ignore[arg-type]
                 verify=None if way == "start" else self.verify,  # there is no pivot to test
             )
@@ -194,7 +216,7 @@ class Retry:
                 found = Found(
                     f"{name}, {evaluation.split or 'its own tasks'}: {len(evaluation.tasks)} tasks, at most "
                     f"{self.attempts} attempts of {evaluation.limit} turns; policy: {path}, {self.mode}, after "
-                    f"{evaluation.turns} turns of training; reflector: {_spec(self.reflector)}"
+                    f"{evaluation.turns} turns of training; reflector: {_spec(self._reflector)}"
                 )
             found.trials[way] = trials_of(evaluation.records)
             # The evaluation knows more than its records: what remarks changed in the policy, in bits.

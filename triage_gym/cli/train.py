@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triage_gym import registry
 from triage_gym.cli.flags import Flags
 from triage_gym.cli.output import say
 from triage_gym.display import sanitize_line
@@ -32,7 +33,7 @@ class Train:
     baseline: str | None = None
     """Credit rule that the others of a comparison are paired with; grpo+whiten, or else the first of --credits."""
     run_dir: Path | None = None
-    """Where everything is written; runs/CREDIT-sSEED or runs/comparison by default."""
+    """Where everything is written; by default runs/CREDIT-sSEED or runs/comparison, with ENV- before it but for ALFWorld."""
     resume: bool = False
     """Go on with the run or comparison in --run-dir (the latest below runs/ without it); its settings are kept."""
     config: Path | None = None
@@ -99,10 +100,11 @@ class Train:
             return self.run_dir
         if self.resume and (latest := latest_run()) is not None:
             return latest
-        if self._is_comparison:
-            return Path("runs/comparison")
         config = self._single()
-        return Path("runs") / f"{config.credit.replace(':', '.')}-s{config.seed}"
+        env = "" if config.is_alfworld else f"{registry.env_name(config.env).replace('/', '.').replace(':', '.')}-"
+        if self._is_comparison:
+            return Path("runs") / f"{env}comparison"
+        return Path("runs") / f"{env}{config.credit.replace(':', '.')}-s{config.seed}"
 
     def _check(self) -> None:
         """Find what is wrong before anything is written."""
@@ -165,7 +167,6 @@ class Train:
 
     def _check_parts(self) -> None:
         """Whether everything that is named is there and can be built."""
-        from triage_gym import registry
         from triage_gym.credit import make
         from triage_gym.trainers.probing import probe, probe_retries
 

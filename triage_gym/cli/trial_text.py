@@ -119,5 +119,6 @@ def times(arms: Mapping[str, Clock]) -> str:
                 NONE if replayed is None else f"{100 * replayed / clock.a_turn:.1f}",
             ]
         )
-    head = ["wall time", "generated turn, ms", "restore, ms", "… a replayed turn, ms", "… of a generated one, %"]
-    return table(head, rows)
+    head = ["wall time", "generated turn, ms", "way back, ms", "… ÷ replayed turns, ms", "… of a generated one, %"]
+    note = "The way back costs about the same to any turn, the start included."
+    return f"{table(head, rows)}\n{note}"

@@ -47,6 +47,11 @@ class Comparison:
     def _final(self) -> str:
         return f"success@{self._milestones[-1]}" if self._milestones else "success"
 
+    @property
+    def _retried(self) -> str:
+        """Name of the measure of all attempts; one that nothing measured where there is one attempt."""
+        return f"pass@{self.config.get('eval_attempts') or 1}"
+
     def runs(self) -> list[Run]:
         """Every run that has begun, in the order of the arms."""
         found = []
@@ -95,12 +100,12 @@ class Comparison:
 
     def rows(self) -> tuple[Row, ...]:
         """The final result of each arm."""
-        metrics = (self._final, "success_greedy", "length_success", "r_per_success")
+        metrics = (self._final, "success_greedy", "length_success", "r_per_success", self._retried)
         return tuple(Row(credit, *(self.estimate(credit, m) for m in metrics)) for credit in self.credits)
 
     def differences(self) -> tuple[Difference, ...]:
         """Each arm against the reference; arms without any common seed are left out."""
-        metrics = (self._final, "length_both_solved", "r_per_success")
+        metrics = (self._final, "length_both_solved", "r_per_success", self._retried)
         every = [Difference(c, *(self.difference(c, m) for m in metrics)) for c in self.credits]
         return tuple(d for d in every if d.success or d.length_percent or d.regressions)
 

@@ -74,6 +74,7 @@ def _single(path: Path, max_episodes: int) -> Report:
         greedy=_last(greedy, "success", seed),
         length=_last(last, "length_success", seed),
         regressions=_last(last, "r_per_success_posthoc", seed),
+        retried=_retried(last, seed),
     )
     episodes, total = _episodes([run], max_episodes)
     training = _training([arm], [run])
@@ -118,6 +119,14 @@ def _evaluations(path: Path) -> list[Mapping[str, Any]]:
 def _last(evaluations: Sequence[Mapping[str, Any]], key: str, seed: int) -> Estimate | None:
     value = files.number(evaluations[-1], key, "eval.json") if evaluations else None
     return None if value is None else Estimate(value, None, ((seed, value),))
+
+
+def _retried(evaluations: Sequence[Mapping[str, Any]], seed: int) -> Estimate | None:
+    """What all attempts together solved; None where there was one."""
+    passes = evaluations[-1].get("pass_at") if evaluations else None
+    if not isinstance(passes, list) or len(passes) < 2:
+        return None
+    return _last([{"pass_at": passes[-1]}], "pass_at", seed)
 
 
 def _held_out_single(arm: str, evaluations: Sequence[Mapping[str, Any]]) -> tuple[Curve, ...]:

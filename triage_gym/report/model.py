@@ -64,6 +64,8 @@ class Row:
     """Turns of its own successful episodes."""
     regressions: Estimate | None
     """Segments labelled R in a successful episode, counted after the fact; the policy never saw these labels."""
+    retried: Estimate | None = None
+    """Tasks solved by one of all attempts, pass@N; None where failures were not retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Difference:
     length_percent: Estimate | None
     """Change of length in per cent on the games that both solve; below zero is shorter."""
     regressions: Estimate | None
+    retried: Estimate | None = None
+    """Of tasks solved by one of all attempts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class Measure(Generic[_Line]):
 
 MEASURES: Final[tuple[Measure[Row], ...]] = (
     Measure("success, %", lambda row: row.success, 100.0),
+    Measure("with retries, %", lambda row: row.retried, 100.0),
     Measure("success, greedy, %", lambda row: row.greedy, 100.0),
     Measure("turns of a success", lambda row: row.length),
     Measure("R per success", lambda row: row.regressions, digits=2),
@@ -36,6 +37,7 @@ DIFFERENCES: Final[tuple[Measure[Difference], ...]] = (
     Measure("Held-out success, points", lambda d: d.success, 100.0, better="higher"),
     Measure("Length on tasks both solve, %", lambda d: d.length_percent, better="shorter"),
     Measure("R per success", lambda d: d.regressions, digits=2, better="fewer"),
+    Measure("With retries, points", lambda d: d.retried, 100.0, better="higher"),
 )
 ROLE_TEXTS: Final = (
     ("D", "decisive progress", "changes the task for the better or completes a sub-goal", "+1.0"),

@@ -16,11 +16,12 @@ def summary(report: Report) -> str:
     rows = [[labels[row.arm], *(plain(m.get(row), m.scale, m.digits) for m in used)] for row in report.rows]
     parts = [table(["arm", *(m.title for m in used)], rows)] if used else []
     if report.differences and report.reference is not None:
+        shown = [m for m in DIFFERENCES if any(m.get(d) is not None for d in report.differences)]
         lines = [
-            [labels[d.arm], *(plain(m.get(d), m.scale, m.digits, sign=True, better=m.better) for m in DIFFERENCES)]
+            [labels[d.arm], *(plain(m.get(d), m.scale, m.digits, sign=True, better=m.better) for m in shown)]
             for d in report.differences
         ]
-        parts.append(table([f"against {labels[report.reference]}", *(m.title for m in DIFFERENCES)], lines))
+        parts.append(table([f"against {labels[report.reference]}", *(m.title for m in shown)], lines))
     seeds = sorted({seed for row in report.rows if row.success for seed, _ in row.success.values})
     if len(seeds) > 1:
         lines = []
