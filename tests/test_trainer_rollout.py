@@ -129,7 +129,7 @@ def test_an_environment_that_ignores_its_seed_is_refused() -> None:
 def test_greedy_play_needs_no_random_numbers_and_repeats() -> None:
     config = corridor()
     policy = make_policy(config)
-    with TextVectorEnv(stack(config, None, None), 3) as vector:
+    with TextVectorEnv(stack(config, None), 3) as vector:
         first, second = (play(policy, vector, [(s, {}) for s in (5, 6, 7)], None, keep=False) for _ in range(2))
     assert [r and [s.action for s in r.segments] for r in first.records] == [
         r and [s.action for s in r.segments] for r in second.records

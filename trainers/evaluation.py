@@ -171,7 +171,7 @@ class Evaluator:
         plan = Plan.of(config, self._attempts, measure=measure and self._attempts > 1)
         # Which failures a run retries is how it spends its turns. pass@k is of every failure, whatever became of the others.
         self._plan = dataclasses.replace(plan, retries="all", distill=False)
-        make = stack(config, config.eval_split, None, self._attempts, measure=self._plan.measure)
+        make = stack(config, config.eval_split, (), self._attempts, measure=self._plan.measure)
         self._vector = TextVectorEnv(make, members)
 
     def run(

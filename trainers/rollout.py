@@ -13,15 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from triage_gym import registry
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.errors import TrainingError
-from triage_gym.protocols import Judge, Window
-from triage_gym.records import EpisodeRecord, RoleLabel
+from triage_gym.judges import nesting
+from triage_gym.judges.labelling import label_records
+from triage_gym.protocols import Judge
+from triage_gym.records import EpisodeRecord
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.tasks import Start, Tasks, stack
 from triage_gym.trainers.trials import Plan, Reflections, Try, gathered, play_trials, reflections_of
+from triage_gym.windows import outcome_text_of
 from triage_gym.wrappers import TextVectorEnv
 
 
@@ -49,27 +51,6 @@ class Batch:
     """CPU seconds of the judge."""
 
 
-class TimedJudge:
-    """A judge that knows what it costs.
-
-    Args:
-        judge: The judge that answers.
-    """
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.seconds = 0.0
-        """CPU seconds so far."""
-
-    def judge(self, windows: Sequence[Window]) -> Sequence[RoleLabel]:
-        """Labels of ``windows``, in order."""
-        start = time.process_time()
-        try:
-            return self._judge.judge(windows)
-        finally:
-            self.seconds += time.process_time() - start
-
-
 class Rollouts:
     """Makes the batches of a run.
 
@@ -81,11 +62,12 @@ class Rollouts:
     def __init__(self, config: TrainConfig, policy: Policy) -> None:
         self._config, self._policy = config, policy
         self.tasks = Tasks(config, config.split, config.tasks)
-        self._judge = TimedJudge(registry.make("judges", config.judge))
+        self.judge: Judge = nesting.inner(config.judge)
+        """Asked when the episodes of an update are over, about all of them at once."""
         members = config.groups_per_update * config.group_size
         self._plan = Plan.of(config, config.attempts or 1)
-        make = stack(config, config.split, self._judge, self._plan.attempts)
-        self._vector = TextVectorEnv(make, members)
+        facts = nesting.facts_needed(self.judge)
+        self._vector = TextVectorEnv(stack(config, config.split, facts, self._plan.attempts), members)
 
     def collect(self, tasks: Sequence[int], update: int, rng: np.random.Generator) -> Batch:
         """Play ``group_size`` trials of each of ``tasks``.
@@ -98,7 +80,7 @@ class Rollouts:
         Raises:
             GroupError: When the members of a group started from different observations.
         """
-        start, judged = time.process_time(), self._judge.seconds
+        start = time.process_time()
         starts: list[Start] = []
         for task in tasks:
             seed, options = self.tasks.start(task)
@@ -112,17 +94,21 @@ class Rollouts:
                 f"Expected at least one sound episode in update {update}, got none; the first: {reason}"
             )
         steps, place = gathered(self._policy, found, tries)
-        judge_s = self._judge.seconds - judged
+        played = time.process_time()
+        records = label_records(
+            [t.record for t in tries], self.judge, outcome_text=outcome_text_of(self._vector.metadata)
+        )
+        judge_s = time.process_time() - played
         episodes = sum(map(len, found.tries)) + found.broken
         return Batch(
-            records=[t.record for t in tries],
+            records=records,
             steps=steps,
             reflections=reflections_of(tries, place),
             turns=found.turns,
             episodes=episodes,
             excluded=episodes - len(tries),
             refused=found.refused,
-            rollout_s=time.process_time() - start - judge_s,
+            rollout_s=played - start,
             judge_s=judge_s,
         )
 
@@ -137,5 +123,6 @@ class Rollouts:
         return found
 
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments, and what the judge holds open."""
         self._vector.close()
+        nesting.close(self.judge)

@@ -1,8 +1,8 @@
 """From a config to environments and tasks: which stack is stepped, and how a task is named to its reset.
 
 Every way of playing (rollouts, demonstrations, evaluation) goes through the same stack,
-``SegmentCredit(RoleJudge(PivotRetry(TimeLimit(env))))``, the judge being there in training only and the retry where more
-than one attempt is made. ALFWorld tasks are named by task id, those of other environments by seed; evaluation seeds and
+``SegmentCredit(StateFacts(PivotRetry(TimeLimit(env))))``, the facts being there for a judge that needs them and the retry
+where more than one attempt is made. No judge stands in it: records are labelled when they are whole. ALFWorld tasks are named by task id, those of other environments by seed; evaluation seeds and
 training seeds never meet.
 """
 
@@ -20,11 +20,11 @@ from triage_gym.envs.alfworld.env import ALFWorldEnv
 from triage_gym.envs.alfworld.pool import GamePool
 from triage_gym.envs.alfworld.world import world_of
 from triage_gym.errors import InputError, TriageGymError
+from triage_gym.facts import FactName
 from triage_gym.origin import described, users_line
-from triage_gym.protocols import Judge
 from triage_gym.reflection.expert import why_no_distance
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.wrappers import PivotRetryWrapper, RoleJudgeWrapper, SegmentCreditWrapper
+from triage_gym.wrappers import PivotRetryWrapper, SegmentCreditWrapper, StateFactsWrapper
 
 Start = tuple[int | None, dict[str, Any]]
 """Seed and options of a reset."""
@@ -86,14 +86,14 @@ def _is_gymnasium_id(name: str) -> bool:
 
 
 def stack(
-    config: TrainConfig, split: str | None, judge: Judge | None, attempts: int = 1, *, measure: bool = False
+    config: TrainConfig, split: str | None, facts: Sequence[FactName] = (), attempts: int = 1, *, measure: bool = False
 ) -> Callable[[], gym.Env[Any, Any]]:
     """A function that makes the whole stack.
 
     Args:
         config: The run, resolved.
         split: Split of the tasks.
-        judge: Labels the segments; None, as in evaluation, leaves records without labels.
+        facts: What to measure of each turn, for a judge that needs it of the records.
         attempts: Most attempts at a task; with 1 nothing is retried and no state is kept.
         measure: Whether to ask the environment's expert, where it has one, for the pivots that it would have named.
     """
@@ -102,8 +102,8 @@ def stack(
         env = make_env(config, split)
         if attempts > 1:
             env = retrying(config, env, attempts, measure=measure)
-        if judge is not None:
-            env = RoleJudgeWrapper(env, judge=judge, settle="episode")
+        if facts:
+            env = StateFactsWrapper(env, facts)
         return SegmentCreditWrapper(env, credit="grpo")
 
     return make

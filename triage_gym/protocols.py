@@ -6,7 +6,7 @@ Concrete classes are final; behaviour is composed, not overridden.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,26 @@ class Pair(NamedTuple):
 
     action: str
     observation: str
+
+
+OUT_OF_REACH: Final = -1
+"""What a distance is when the goal cannot be reached any more."""
+
+
+class Facts(NamedTuple):
+    """What the environment itself says of a turn (:mod:`triage_gym.facts`); None for what was not measured.
+
+    For oracles and for checks of what a judge says. Distances tell the outcome, so no fact is ever put into a prompt.
+    """
+
+    changed: bool | None = None
+    """Whether the state of the task (clock and generator left out) is another one after the action."""
+    learnt: bool | None = None
+    """Whether the agent knows more of what was hidden than before the action."""
+    before: int | None = None
+    """Turns that the expert needed to the goal before the action; :data:`OUT_OF_REACH` when there was no way."""
+    after: int | None = None
+    """The same after the action."""
 
 
 class Window(NamedTuple):
@@ -48,6 +68,8 @@ class Window(NamedTuple):
     """At most 5 pairs after the segment."""
     earlier_actions: tuple[str, ...] = ()
     """All valid actions before the segment, text only: a rule judge keeps its running inventory from them."""
+    facts: Facts | None = None
+    """What the environment says of the turn, where somebody measured it; None otherwise, and no text either way."""
 
 
 @runtime_checkable

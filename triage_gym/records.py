@@ -20,8 +20,8 @@ from triage_gym.errors import GroupError, InputError
 SCHEMA: Final = 1
 Role = Literal["D", "E", "N", "R"]
 ROLES: Final[tuple[Role, ...]] = ("D", "E", "N", "R")
-LabelStatus = Literal["judged", "failed", "unjudged"]
-LABEL_STATUSES: Final[tuple[LabelStatus, ...]] = ("judged", "failed", "unjudged")
+LabelStatus = Literal["judged", "failed", "unjudged", "unsure"]
+LABEL_STATUSES: Final[tuple[LabelStatus, ...]] = ("judged", "failed", "unjudged", "unsure")
 
 _T = TypeVar("_T")
 _MISSING: Final = object()
@@ -146,7 +146,10 @@ class RoleLabel:
     source: str = ""
     """Name of the judge."""
     status: LabelStatus = "judged"
-    """``judged``, ``failed`` (the judge was asked and could not say) or ``unjudged`` (it was not asked)."""
+    """``judged``, ``failed`` (the judge was asked and could not say), ``unjudged`` (it was not asked) or ``unsure`` (what it
+    said was withheld: too little confidence, or judges that do not agree)."""
+    magnitude: float = 1.0
+    """How much of the role it is, in [0, 1], from a judge with such a second level; 1.0 from all others."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads back."""
@@ -158,6 +161,7 @@ class RoleLabel:
             "why": self.why,
             "source": self.source,
             "status": self.status,
+            "magnitude": self.magnitude,
         }
 
     @classmethod
@@ -173,8 +177,10 @@ class RoleLabel:
         if (role is None) == (status == "judged"):
             raise InputError(f"Expected a label with a role to be judged and no other, got {role!r} and {status!r}")
         confidence = _read(d, "confidence", float, "label", 1.0)
-        if not 0.0 <= confidence <= 1.0:
-            raise InputError(f"Expected label.confidence in [0, 1], got {confidence}")
+        magnitude = _read(d, "magnitude", float, "label", 1.0)
+        for name, value in (("confidence", confidence), ("magnitude", magnitude)):
+            if not 0.0 <= value <= 1.0:
+                raise InputError(f"Expected label.{name} in [0, 1], got {value}")
         return cls(
             step=_read(d, "step", int, "label"),
             role=cast("Role | None", role),
@@ -183,6 +189,7 @@ class RoleLabel:
             why=_read(d, "why", str, "label", ""),
             source=_read(d, "source", str, "label", ""),
             status=cast(LabelStatus, status),
+            magnitude=magnitude,
         )
 
 

@@ -27,6 +27,15 @@ _FUNCTIONS: Final[dict[Kind, str]] = {"credit": "rule", "reflectors": "reflector
 BUILTIN: Final[dict[Kind, dict[str, str]]] = {
     "judges": {
         "rule": "triage_gym.judges.rule:RuleJudge",
+        "oracle": "triage_gym.judges.oracle:OracleJudge",
+        "llm": "triage_gym.judges.llm:LLMJudge",
+        "lm": "triage_gym.judges.local:LocalJudge",
+        "cache": "triage_gym.judges.cache:CachedJudge",
+        "ensemble": "triage_gym.judges.ensemble:EnsembleJudge",
+        "threshold": "triage_gym.judges.threshold:ThresholdJudge",
+        "selective": "triage_gym.judges.selective:SelectiveJudge",
+        "magnitude": "triage_gym.judges.magnitude:MagnitudeJudge",
+        "checked": "triage_gym.judges.checked:CheckedJudge",
     },
     "reflectors": {
         "policy": "triage_gym.reflection.reflectors:PolicyReflector",

@@ -2,7 +2,8 @@
 
 A window holds the task, the segment and the (action, observation) pairs around it (TRIAGE, arXiv:2606.32017: at most 5
 before and 5 after). Promised: rewards, score, success, ``terminated``, ``truncated`` and infos have no influence on it,
-except that actions the environment refused are left out of ``earlier_actions``; and every literal that tells the
+except that actions the environment refused are left out of ``earlier_actions``, and that facts which somebody measured on
+purpose (``info["state_facts"]``, :mod:`triage_gym.facts`) stand in a field of their own; and every literal that tells the
 outcome, declared by the environment or in :data:`OUTCOME_LITERALS`, is cut out of the task and of every observation
 without a trace (a mark in its place would tell the outcome just as well). Actions stay as the agent wrote them. Left to
 you: to declare in ``metadata["outcome_text"]`` what else your environment says at the end.
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from triage_gym.errors import InputError
-from triage_gym.protocols import Pair, Window
+from triage_gym.protocols import OUT_OF_REACH, Facts, Pair, Window
 from triage_gym.records import EpisodeRecord, Segment
 
 OUTCOME_LITERALS: Final = (
@@ -35,6 +36,10 @@ OUTCOME_OPENINGS: Final = (
 """Openings of a sentence that goes on with the score; the text is cut off here, the score with it."""
 STATUS_LINE: Final = re.compile(r"\n>[ ]*-= [^\n]* =--?[0-9]+/[0-9]+\s*\Z")
 """The last line of TextWorld's answers, points and turns so far after the room's name; cut out whole."""
+FACTS: Final = "state_facts"
+"""The key of an info under which measured facts travel."""
+_TEXTS: Final = ("task", "domain", "observation", "action", "next_observation")
+_NEEDED: Final = {*_TEXTS, "step", "past", "future"}
 NO_EFFECT: Final = "Nothing happens."
 """The reply by which parser games refuse an action; such an action changed nothing."""
 
@@ -91,9 +96,77 @@ def build_windows(
                 pair.observation,
                 pairs[at + 1 : at + 1 + future],
                 valid[: valid_until[k]],
+                _facts(record.segments[k].info),
             )
         )
     return windows
+
+
+def _facts(info: Mapping[str, Any]) -> Facts | None:
+    """The measured facts of a turn, when there are any."""
+    found = info.get(FACTS)
+    return read_facts(found) if found is not None else None
+
+
+def read_facts(data: Any) -> Facts:
+    """Facts out of a JSON object with the fields of :class:`~triage_gym.protocols.Facts`; those left out are None.
+
+    Raises:
+        InputError: For anything else.
+    """
+    if not isinstance(data, Mapping) or not data.keys() <= set(Facts._fields):
+        raise InputError(f"Expected facts out of {Facts._fields}, got {data!r:.200}")
+    for name in ("changed", "learnt"):
+        if data.get(name) is not None and type(data[name]) is not bool:
+            raise InputError(f"Expected the fact {name} to be true, false or null, got {data[name]!r:.80}")
+    for name in ("before", "after"):
+        turns = data.get(name)
+        if turns is not None and (type(turns) is not int or turns < OUT_OF_REACH):
+            raise InputError(
+                f"Expected the fact {name} to be turns of at least {OUT_OF_REACH} or null, got {turns!r:.80}"
+            )
+    return Facts(**data)
+
+
+def window_to_json(window: Window) -> dict[str, Any]:
+    """A JSON object that :func:`window_from_json` reads back."""
+    data = window._asdict()
+    for name in ("past", "future"):
+        data[name] = [list(pair) for pair in data[name]]
+    data["earlier_actions"] = list(window.earlier_actions)
+    data["facts"] = None if window.facts is None else window.facts._asdict()
+    return data
+
+
+def window_from_json(data: Any) -> Window:
+    """The window written by :func:`window_to_json`.
+
+    Raises:
+        InputError: For anything else.
+    """
+    if not isinstance(data, Mapping) or not _NEEDED <= data.keys() <= set(Window._fields):
+        raise InputError(f"Expected a window with the fields {Window._fields}, got {data!r:.200}")
+    for name in _TEXTS:
+        if type(data[name]) is not str:
+            raise InputError(f"Expected {name} of a window to be text, got {data[name]!r:.80}")
+    if type(data["step"]) is not int or data["step"] < 0:
+        raise InputError(f"Expected step of a window to be an index, got {data['step']!r:.80}")
+    earlier = data.get("earlier_actions", [])
+    if type(earlier) is not list or not all(type(action) is str for action in earlier):
+        raise InputError(f"Expected earlier_actions of a window to be a list of texts, got {earlier!r:.80}")
+    facts = data.get("facts")
+    pairs = {name: _pairs(name, data[name]) for name in ("past", "future")}
+    return Window(
+        **{**data, **pairs, "earlier_actions": tuple(earlier), "facts": None if facts is None else read_facts(facts)}
+    )
+
+
+def _pairs(name: str, data: Any) -> tuple[Pair, ...]:
+    if type(data) is not list or not all(
+        type(pair) is list and len(pair) == 2 and all(type(text) is str for text in pair) for pair in data
+    ):
+        raise InputError(f"Expected {name} of a window to be a list of [action, observation], got {data!r:.80}")
+    return tuple([Pair(*pair) for pair in data])
 
 
 def redact(text: str, outcome_text: Sequence[str] = ()) -> str:

@@ -11,6 +11,7 @@ from triage_gym.wrappers.history import HistoryWrapper
 from triage_gym.wrappers.pivot_retry import PivotRetryWrapper
 from triage_gym.wrappers.role_judge import RoleJudgeWrapper
 from triage_gym.wrappers.segment_credit import SegmentCreditWrapper
+from triage_gym.wrappers.state_facts import StateFactsWrapper
 from triage_gym.wrappers.vector import TextVectorEnv
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "PivotRetryWrapper",
     "RoleJudgeWrapper",
     "SegmentCreditWrapper",
+    "StateFactsWrapper",
     "TextVectorEnv",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord, Reflection, RestoreStatus, RestoreStrategy, RoleLabel, Segment
 from triage_gym.restore.values import text_of
+from triage_gym.windows import FACTS
 
 
 class Attempt:
@@ -69,7 +70,9 @@ class Attempt:
                 f"Expected a finite reward, got {reward} at turn {len(self.segments)}; mend the environment"
             )
         text = text_of(observation)
-        kept = {"invalid_action": bool(info["invalid_action"])} if "invalid_action" in info else {}
+        kept: dict[str, Any] = {"invalid_action": bool(info["invalid_action"])} if "invalid_action" in info else {}
+        if FACTS in info:
+            kept[FACTS] = dict(info[FACTS])
         self.segments.append(Segment(len(self.segments), self._last, text_of(action), text, float(reward), kept))
         self._last = text
 

@@ -15,12 +15,16 @@ from gymnasium import logger
 from gymnasium.utils import RecordConstructorArgs
 
 from triage_gym.errors import InputError
-from triage_gym.judges.labelling import judge_windows
+from triage_gym.facts import FactsMeter
+from triage_gym.judges.labelling import label_steps
+from triage_gym.judges.nesting import facts_needed
 from triage_gym.protocols import Judge
 from triage_gym.records import RoleLabel
 from triage_gym.restore.stack import has_time_limit
-from triage_gym.windows import build_windows, domain_of, outcome_text_of
+from triage_gym.restore.values import text_of
+from triage_gym.windows import FACTS, domain_of, outcome_text_of
 from triage_gym.wrappers._attempt import Attempt
+from triage_gym.wrappers._outcome import OutcomeReader
 from triage_gym.wrappers._plugin import Plugin
 
 Settle = Literal["window", "episode"]
@@ -83,6 +87,8 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._past, self._future, self._settle = past, future, settle
         self._domain, self._outcome_text = domain_of(self.metadata), outcome_text_of(self.metadata)
         self._attempt = Attempt()
+        self._meter: FactsMeter | None = None
+        self._read_outcome: OutcomeReader | None = None
         self._next = 0
         self._running = False
 
@@ -90,10 +96,22 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Begin an attempt; what was not settled of the one before is dropped."""
         self._running = False
         # A judge whose config does not fit is refused here, not at the first label.
-        self._judge.get()
+        judge = self._judge.get()
+        if callable(getattr(judge, "select", None)):
+            if self._settle == "window":
+                raise InputError(
+                    f'Expected settle="episode" with {type(judge).__name__}, which selects turns of whole attempts, '
+                    'got settle="window"'
+                )
+            self._read_outcome = self._read_outcome or OutcomeReader("RoleJudgeWrapper", compares=False)
+        names = facts_needed(judge)
+        if self._meter is None and names:
+            self._meter = FactsMeter(self.env, names)
         observation, info = self.env.reset(seed=seed, options=options)
         self._attempt.begin(observation, info, seed)
         self._next = self._attempt.prefix_length
+        if self._meter is not None:
+            self._meter.begin(text_of(observation), self._next)
         self._running = True
         return observation, {**info, "role_labels": ()}
 
@@ -109,10 +127,17 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         ended = terminated or truncated
         # A step that cannot be recorded ends the attempt: those after it would be labelled by the wrong index.
         self._running = False
-        self._attempt.add(action, observation, reward, info)
+        known = info
+        if self._meter is not None:
+            facts = self._meter.step(text_of(observation))
+            known = {FACTS: facts._asdict(), **info}
+        self._attempt.add(action, observation, reward, known)
         self._running = not ended
         done = len(self._attempt.segments)
-        if ended:
+        if ended and self._read_outcome is not None:
+            success, _ = self._read_outcome(info, self._attempt.total_reward, bool(terminated), self.env)
+            labels = self._labels_until(done, success)
+        elif ended:
             labels = self._labels_until(done)
         elif self._settle == "window":
             labels = self._labels_until(done - self._future)
@@ -128,10 +153,10 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         return self._labels_until(len(self._attempt.segments))
 
-    def _labels_until(self, end: int) -> tuple[RoleLabel, ...]:
+    def _labels_until(self, end: int, success: bool = False) -> tuple[RoleLabel, ...]:
+        """Labels of the steps that have none yet; ``success`` is for judges that select turns by it, and for no other."""
         if end <= self._next:
             return ()
         steps, self._next = range(self._next, end), end
-        record = self._attempt.record(group_id="", domain=self._domain)
-        windows = build_windows(record, self._past, self._future, self._outcome_text, steps=steps)
-        return tuple(judge_windows(self._judge.get(), windows))
+        record = self._attempt.record(group_id="", domain=self._domain, success=success)
+        return tuple(label_steps(record, self._judge.get(), steps, self._past, self._future, self._outcome_text))

@@ -21,13 +21,26 @@ MAX_WHY: Final = 2000
 def label_record(
     record: EpisodeRecord, judge: Judge, past: int = 5, future: int = 5, outcome_text: Sequence[str] = ()
 ) -> EpisodeRecord:
-    """The attempt with one label a segment.
+    """The attempt with one label a segment; see :func:`label_records`."""
+    return label_records([record], judge, past, future, outcome_text)[0]
 
-    The judge is called once, with the windows of all segments that this attempt acted anew. Labels that the record
-    already has for its copied prefix are kept; without them the prefix is ``unjudged``.
+
+def label_records(
+    records: Sequence[EpisodeRecord],
+    judge: Judge,
+    past: int = 5,
+    future: int = 5,
+    outcome_text: Sequence[str] = (),
+) -> list[EpisodeRecord]:
+    """The attempts, each with one label a segment.
+
+    The judge is called once, with the windows of all segments that these attempts acted anew, so that one which waits for
+    an endpoint waits for all of them together. Labels that a record already has for its copied prefix are kept; without
+    them the prefix has those of its parent, where that is among ``records``, and is ``unjudged`` otherwise. A judge with a
+    method ``select(record)`` is asked only about the steps that it gives; the others are ``unjudged``.
 
     Args:
-        record: The attempt.
+        records: The attempts.
         judge: Any judge; what it raises (KeyboardInterrupt and its like apart) and every malformed answer become
             failed labels.
         past: Pairs that the judge sees before each segment.
@@ -37,30 +50,95 @@ def label_record(
     Raises:
         InputError: For bad ``past``, ``future`` or ``outcome_text``.
     """
-    prefix = record.prefix_length
-    steps = range(prefix, len(record.segments))
+    steps = [range(record.prefix_length, len(record.segments)) for record in records]
+    windows = [
+        _wanted(record, judge, own, past, future, outcome_text) for record, own in zip(records, steps, strict=True)
+    ]
+    answers = judge_attempts(judge, windows)
+    labelled: dict[tuple[str, str, int], EpisodeRecord] = {}
+    found = []
+    for record, acted, own in zip(records, steps, answers, strict=True):
+        parent = labelled.get((record.group_id, record.trial, record.parent))
+        whole = record.with_labels([*_prefix_labels(record, parent), *_filled(record, acted, own)])
+        labelled[record.group_id, record.trial, record.attempt] = whole
+        found.append(whole)
+    return found
+
+
+def label_steps(
+    record: EpisodeRecord, judge: Judge, steps: range, past: int, future: int, outcome_text: Sequence[str]
+) -> list[RoleLabel]:
+    """Labels of the segments at ``steps`` alone; else as :func:`label_records`."""
+    windows = _wanted(record, judge, steps, past, future, outcome_text)
+    return _filled(record, steps, judge_windows(judge, windows))
+
+
+def _wanted(
+    record: EpisodeRecord, judge: Judge, steps: range, past: int, future: int, outcome_text: Sequence[str]
+) -> Sequence[Window]:
+    """The windows of the segments at ``steps`` that the judge wants to see."""
     windows = build_windows(record, past, future, outcome_text, steps=steps)
-    kept = record.labels[:prefix] or tuple(
+    select = getattr(judge, "select", None)
+    if not callable(select):
+        return windows
+    chosen = {record.segments[at].index for at in select(record) if at in steps}
+    return [window for window in windows if window.step in chosen]
+
+
+def _prefix_labels(record: EpisodeRecord, parent: EpisodeRecord | None) -> Sequence[RoleLabel]:
+    prefix = record.prefix_length
+    if record.labels[:prefix]:
+        return record.labels[:prefix]
+    if parent is not None and len(parent.labels) >= prefix:
+        return parent.labels[:prefix]
+    return [
         RoleLabel(s.index, None, why="copied from an earlier attempt", status="unjudged")
         for s in record.segments[:prefix]
-    )
-    return record.with_labels([*kept, *judge_windows(judge, windows)])
+    ]
+
+
+def _filled(record: EpisodeRecord, steps: range, labels: Sequence[RoleLabel]) -> list[RoleLabel]:
+    """One label a segment at ``steps``: those that the judge did not want to see are unjudged."""
+    acted = [record.segments[at] for at in steps]
+    if len(labels) == len(acted):
+        return list(labels)
+    by_step = {label.step: label for label in labels}
+    return [by_step.get(s.index) or RoleLabel(s.index, None, why="not selected", status="unjudged") for s in acted]
 
 
 def judge_windows(judge: Judge, windows: Sequence[Window]) -> list[RoleLabel]:
     """One checked label a window, in order; see :func:`label_record` for what happens to bad answers."""
-    if not windows:
-        return []
+    return judge_attempts(judge, [windows])[0]
+
+
+def judge_attempts(judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[list[RoleLabel]]:
+    """Checked labels of the windows of several attempts, from one call, so that a judge can work on all of them at once.
+
+    A judge that raises, or gives another number of labels, is asked again attempt by attempt: one odd text must not cost
+    the labels of a batch.
+    """
     source = type(judge).__name__
-    steps = [w.step for w in windows]
+    windows = [window for attempt in attempts for window in attempt]
+    if not windows:
+        return [[] for _ in attempts]
     try:
         # A copy: a judge may work its list off without emptying ours.
         answers: list[Any] = list(islice(judge.judge(list(windows)), len(windows) + 1))
-    except Exception as error:  # noqa: BLE001 - whatever a judge does, the attempt keeps its outcome term
-        return failed_labels(windows, f"{source} raised {type(error).__name__}: {_safe_text(error)}", source)
-    if len(answers) != len(windows):
         count = f"at least {len(answers)}" if len(answers) > len(windows) else str(len(answers))
-        return failed_labels(windows, f"expected {len(windows)} labels, got {count}", source)
+        problem = "" if len(answers) == len(windows) else f"expected {len(windows)} labels, got {count}"
+    except Exception as error:  # noqa: BLE001 - whatever a judge does, the attempt keeps its outcome term
+        problem = f"{source} raised {type(error).__name__}: {_safe_text(error)}"
+    if problem:
+        if sum(map(bool, attempts)) > 1:
+            return [judge_windows(judge, attempt) for attempt in attempts]
+        return [failed_labels(attempt, problem, source) for attempt in attempts]
+    rest = iter(answers)
+    return [_in_order(list(islice(rest, len(attempt))), attempt, source) for attempt in attempts]
+
+
+def _in_order(answers: list[Any], windows: Sequence[Window], source: str) -> list[RoleLabel]:
+    """The answers of one attempt, checked, in the order of its windows."""
+    steps = [w.step for w in windows]
     given = [a.step if type(a) is RoleLabel and type(a.step) is int else None for a in answers]
     if given != steps and any(g is not None and g != s for g, s in zip(given, steps, strict=True)):
         if None in given or len(set(given)) != len(given) or set(given) != set(steps):
@@ -91,6 +169,7 @@ def _problem(answer: object) -> str:
     role: object = answer.role
     status: object = answer.status
     confidence: object = answer.confidence
+    magnitude: object = answer.magnitude
     p: Any = answer.probabilities
     if type(status) is not str or status not in LABEL_STATUSES:
         return f"expected a status out of {LABEL_STATUSES}, got {_safe_text(status)}"
@@ -103,6 +182,8 @@ def _problem(answer: object) -> str:
         return f"a role, yet status {status}"
     if type(confidence) is not float or not 0.0 <= confidence <= 1.0:
         return f"expected a confidence in [0, 1], got {_safe_text(confidence)}"
+    if type(magnitude) is not float or not 0.0 <= magnitude <= 1.0:
+        return f"expected a magnitude in [0, 1], got {_safe_text(magnitude)}"
     if type(answer.why) is not str or len(answer.why) > MAX_WHY or type(answer.source) is not str:
         return f"expected `why` (at most {MAX_WHY} characters) and `source` to be text"
     if type(answer.step) is not int:

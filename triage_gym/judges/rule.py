@@ -1,9 +1,9 @@
 """The rule judge: free, immediate, repeatable, and as good as its rules know the domain.
 
-Windows of the domain ``alfworld`` go to :mod:`triage_gym.judges.alfworld`; all others, and ALFWorld tasks in words that
-are not ALFRED's, to :mod:`triage_gym.judges.generic`, whose labels have ``"rule:generic"`` as source; where nobody chose
-that, a warning says so once a process. A window alone decides its label: judging an attempt at once or window by window
-gives the same, at once being cheaper.
+Windows of a domain in :data:`RULES` go to its rules; all others, and tasks that those rules cannot read, to
+:mod:`triage_gym.judges.generic`, whose labels have ``"rule:generic"`` as source; where nobody chose that, a warning says so
+once a process. A window alone decides its label: judging an attempt at once or window by window gives the same, at once
+being cheaper.
 """
 
 from __future__ import annotations
@@ -11,17 +11,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
+from triage_gym import registry
 from triage_gym.errors import InputError
 from triage_gym.judges import generic
-from triage_gym.judges.alfworld import ALFWorldRules
 from triage_gym.protocols import Window
-from triage_gym.records import RoleLabel
+from triage_gym.records import Role, RoleLabel
 
-DOMAINS: Final = ("alfworld", "generic")
+RULES: Final[dict[str, str]] = {
+    "alfworld": "triage_gym.judges.alfworld:ALFWorldRules",
+}
+"""By domain, the class with its rules; loaded when a window of the domain comes."""
+DOMAINS: Final = (*RULES, "generic")
 _warned: Final[set[str]] = set()
 """Domains that this process has warned of."""
+
+
+class Rules(Protocol):
+    """Rules of one domain. An object is made for each call of the judge, so that it may keep what it has read."""
+
+    def verdict(self, window: Window) -> tuple[Role, str] | None:
+        """Role and reason, or None when the task is none that these rules know."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +57,14 @@ class RuleJudge:
         Warns:
             UserWarning: Once a domain and process, when the generic rules judge without having been chosen.
         """
-        alfworld = ALFWorldRules()
+        made: dict[str, Rules] = {}
         labels = []
         for window in windows:
             source = "rule"
             domain = self.domain or window.domain
-            verdict = alfworld.verdict(window) if domain == "alfworld" else None
+            if domain in RULES and domain not in made:
+                made[domain] = registry.load(RULES[domain])()
+            verdict = made[domain].verdict(window) if domain in made else None
             if verdict is None:
                 if self.domain != "generic":
                     _warn(domain, window.task)
@@ -64,7 +78,7 @@ def _warn(domain: str, task: str) -> None:
     if domain in _warned:
         return
     _warned.add(domain)
-    lacks = {"alfworld": f"the task {task!r:.80}", "generic": "an environment that names no domain"}
+    lacks = {"generic": "an environment that names no domain", **dict.fromkeys(RULES, f"the task {task!r:.80}")}
     warnings.warn(
         f"The rule judge has no rules for {lacks.get(domain, f'the domain {domain!r}')} and falls back on generic ones, "
         "which know no task and never say D. Give a judge of your own, or choose them knowingly: "
