@@ -1,14 +1,23 @@
-"""A chat endpoint on loopback that fails in the ways that endpoints fail in; a mode a request, the last one for the rest."""
+"""A chat endpoint on loopback that fails in the ways that endpoints fail in; a mode a request, the last one for the rest.
+
+What a request is answered with is ``text``, or what a test's ``answer`` makes of it: a function that takes the request's
+JSON (``request["messages"]`` …) and returns the content, or a whole message such as ``{"content": "…", "reasoning": "…"}``.
+The modes in :data:`SPOILT` spoil that answer, where its content is JSON with ``{"labels": [{"i": 0, "label": "D", …}, …]}``:
+the first label becomes none of the four, an id is left out, added or given twice, the JSON stands in the thoughts, behind
+thoughts that never end, or with a NaN inside. :data:`FAULTS` names every mode that a client and a judge must survive.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+Answer = Callable[[dict[str, Any]], "str | dict[str, Any]"]
 
 STATUS = {
     "429": (429, {}),
@@ -18,11 +27,19 @@ STATUS = {
     "408": (408, {}),
     "409": (409, {}),
     "500": (500, {}),
+    "503": (503, {}),
     "529": (529, {}),
     "400": (400, {}),
     "401": (401, {}),
     "404": (404, {}),
 }
+SPOILT = ("wrong-enum", "missing-id", "extra-id", "duplicate-id", "json-in-reasoning", "unclosed-think", "nan")
+FAULTS = (
+    *("ok", "429", "429-now", "500", "529", "hang", "drop", "half", "drip", "html200", "empty", "truncated"),
+    *SPOILT,
+    *("refusal", "huge", "nan-usage"),
+)
+USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -30,20 +47,31 @@ class Endpoint(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 256
 
-    def __init__(self, modes: Sequence[str], text: str, target: str = "") -> None:
+    def __init__(self, modes: Sequence[str], text: str, target: str = "", answer: Answer | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.modes, self.text, self.target = list(modes), text, target
+        self.written: Answer = answer or (lambda request: self.text)
+        self.usage: dict[str, Any] = dict(USAGE)
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.over = threading.Event()
+        self.lock = threading.Lock()
+        self.now, self.most_at_once, self.connections = 0, 0, 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def mode(self) -> str:
-        return self.modes.pop(0) if len(self.modes) > 1 else self.modes[0]
+        with self.lock:
+            return self.modes.pop(0) if len(self.modes) > 1 else self.modes[0]
+
+    def busier(self, by: int) -> None:
+        with self.lock:
+            self.now += by
+            self.most_at_once = max(self.most_at_once, self.now)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that gave up is no news."""
@@ -51,12 +79,29 @@ class Endpoint(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16
+    """Headers and body go out in one write: two would wait 40 ms for a delayed acknowledgement."""
     server: Endpoint
+    asked: dict[str, Any]
+
+    def setup(self) -> None:
+        super().setup()
+        with self.server.lock:
+            self.server.connections += 1
 
     def do_POST(self) -> None:
-        self.server.keys.append(self.headers.get("Authorization", ""))
-        self.server.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        mode = self.server.mode()
+        self.asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.keys.append(self.headers.get("Authorization", ""))
+            self.server.requests.append(self.asked)
+        self.server.busier(1)
+        try:
+            self.respond(self.server.mode())
+        finally:
+            self.server.busier(-1)
+
+    def respond(self, mode: str) -> None:
         if mode in STATUS:
             status, headers = STATUS[mode]
             key = self.headers.get("Authorization", "")
@@ -64,14 +109,58 @@ class Handler(BaseHTTPRequestHandler):
         else:
             getattr(self, mode.replace("-", "_"))()
 
-    def ok(self, **message: Any) -> None:
-        self.answer({"content": self.server.text, **message})
+    def message(self) -> dict[str, Any]:
+        """What the test would have said."""
+        found = self.server.written(self.asked)
+        return {"content": found} if isinstance(found, str) else found
+
+    def labels(self) -> list[dict[str, Any]]:
+        return list(json.loads(self.message()["content"])["labels"])
+
+    def spoil(self, labels: list[dict[str, Any]]) -> None:
+        self.answer({"content": json.dumps({"labels": labels})})
+
+    def ok(self) -> None:
+        self.answer(self.message())
+
+    def slow(self) -> None:
+        self.server.over.wait(0.05)
+        self.ok()
+
+    def wrong_enum(self) -> None:
+        first, *rest = self.labels()
+        self.spoil([{**first, "label": "GREAT"}, *rest])
+
+    def missing_id(self) -> None:
+        self.spoil(self.labels()[:-1])
+
+    def extra_id(self) -> None:
+        labels = self.labels()
+        self.spoil([*labels, {**labels[-1], "i": labels[-1]["i"] + 1}])
+
+    def duplicate_id(self) -> None:
+        labels = self.labels()
+        self.spoil([*labels, labels[0]])
+
+    def json_in_reasoning(self) -> None:
+        self.answer({"content": None, "reasoning": self.message()["content"]})
+
+    def unclosed_think(self) -> None:
+        self.answer({"content": "<think>It may well be " + self.message()["content"]})
+
+    def nan(self) -> None:
+        first, *rest = self.labels()
+        self.spoil([{**first, "confidence": float("nan")}, *rest])
+
+    def nan_usage(self) -> None:
+        self.server.usage = {**self.server.usage, "completion_tokens": float("nan")}
+        self.answer(self.message())
 
     def empty(self) -> None:
-        self.answer({"content": None, "reasoning_content": self.server.text})
+        self.answer({"content": None, "reasoning_content": "So, so."})
 
     def truncated(self) -> None:
-        self.answer({"content": self.server.text[:10]}, "length")
+        self.answer({"content": (self.message()["content"] or "")[:10]}, "length")
 
     def refusal(self) -> None:
         self.answer({"content": None, "refusal": "I would rather not."})
@@ -97,6 +186,7 @@ class Handler(BaseHTTPRequestHandler):
         self.start(50_000_000)
         while not self.server.over.is_set():
             self.wfile.write(b" " * 100_000)
+            self.wfile.flush()
 
     def hang(self) -> None:
         self.server.over.wait(30)
@@ -117,6 +207,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def drip_headers(self) -> None:
         self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        self.wfile.flush()
         self.trickle(lambda: b"x")
 
     def redirect(self) -> None:
@@ -130,8 +221,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, message: dict[str, Any], finish: str = "stop") -> None:
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-        usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
-        self.send(json.dumps({"id": "x", "choices": [choice], "usage": usage}).encode())
+        self.send(json.dumps({"id": "x", "choices": [choice], "usage": self.server.usage}).encode())
 
     def send(self, body: bytes, status: int = 200, headers: Any = None, kind: str = "application/json") -> None:
         self.start(len(body), status, headers, kind)
@@ -148,9 +238,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def endpoint(*modes: str, text: str = "hello", target: str = "") -> Iterator[Endpoint]:
-    """A running endpoint."""
-    server = Endpoint(modes or ("ok",), text, target)
+def endpoint(*modes: str, text: str = "hello", target: str = "", answer: Answer | None = None) -> Iterator[Endpoint]:
+    """A running endpoint; ``answer`` makes an answer of a request, where ``text`` is not to answer all of them."""
+    server = Endpoint(modes or ("ok",), text, target, answer)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
