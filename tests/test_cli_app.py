@@ -32,6 +32,9 @@ COMMANDS = (
     ["envs", "show"],
     ["envs", "check"],
     ["envs", "prepare"],
+    ["judge"],
+    ["judge", "audit"],
+    ["judge", "label"],
 )
 
 

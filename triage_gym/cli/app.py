@@ -15,6 +15,8 @@ import tyro
 from triage_gym.cli import parsing
 from triage_gym.cli.envs import Envs
 from triage_gym.cli.evaluate import Eval
+from triage_gym.cli.judge import ACTIONS as JUDGE_ACTIONS
+from triage_gym.cli.judge import Judge
 from triage_gym.cli.making import TRAINER_NEEDS, missing_trainer
 from triage_gym.cli.play import Play
 from triage_gym.cli.pretrain import Pretrain
@@ -33,9 +35,9 @@ DESCRIPTION = (
     "Every command has --help; --debug shows the traceback of an error."
 )
 
-NAMES = ("train", "pretrain", "eval", "play", "retry", "scaling", "report", "envs")
-ACTIONS = ("list", "show", "check", "prepare")
-"""Of ``envs``."""
+NAMES = ("train", "pretrain", "eval", "play", "retry", "scaling", "report", "envs", "judge")
+ACTIONS = {"envs": ("list", "show", "check", "prepare"), "judge": JUDGE_ACTIONS}
+"""Of the commands that are groups."""
 
 
 def parse(argv: Sequence[str]) -> Any:
@@ -62,6 +64,7 @@ def parse(argv: Sequence[str]) -> Any:
         | Annotated[Scaling, subcommand("scaling")]
         | Annotated[Report, subcommand("report")]
         | Annotated[Envs, subcommand("envs")]
+        | Annotated[Judge, subcommand("judge")]
     )
     try:
         with parsing.registry():
@@ -74,7 +77,7 @@ def parse(argv: Sequence[str]) -> Any:
             )
     except SystemExit as stop:
         if stop.code == 2 and name in NAMES:
-            action = f" {arguments[1]}" if name == "envs" and set(arguments[1:2]) & set(ACTIONS) else ""
+            action = f" {arguments[1]}" if set(arguments[1:2]) & set(ACTIONS.get(name, ())) else ""
             print(f"The flags of this command: triage-gym {name}{action} --help", file=sys.stderr)
         raise
 
@@ -113,7 +116,7 @@ def run(argv: Sequence[str]) -> int:
         if debug:
             raise
         print(_message(error), file=sys.stderr)
-        return 1
+        return getattr(error, "exit_status", 1) if isinstance(error, TriageGymError) else 1
 
 
 @contextlib.contextmanager

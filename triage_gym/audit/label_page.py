@@ -1,0 +1,113 @@
+"""A page to label segments in: one HTML file without a server, for the keys d, e, n, r; it saves a label file.
+
+Promised: the page holds windows without their facts, and no outcome, no gold and no label of anybody else; texts from
+outside are set as text alone; the Content-Security-Policy admits our script and style by hash and nothing else. What was
+labelled is kept in the browser's storage where the browser allows that, and goes into the file only when it is saved.
+Left to you: to merge the saved file with the one the page was made of (``triage-gym judge label A B --merge --out C``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from triage_gym.audit.labels import SCHEMA, LabelledWindow
+from triage_gym.audit.sources import shuffled
+from triage_gym.report.markup import Markup, element, island, policy, raw
+from triage_gym.windows import window_to_json
+
+ROLE_TEXTS = (
+    ("D", "decisive progress", "changes the task for the better, or completes a part of it"),
+    ("E", "useful exploration", "learns something needed, completes nothing yet"),
+    ("N", "no progress", "harmless, changes nothing and tells nothing"),
+    ("R", "regression", "damages the task, or repeats what is known already"),
+)
+TIE_BREAKS = "What holds first: damage is R, then D, then E. A first harmless try is N, the same again is R."
+
+
+def style(*own: str) -> str:
+    """The report's style sheet with further ones of this package."""
+    sheets = [files("triage_gym.report").joinpath("report.css")]
+    sheets += [files("triage_gym.audit").joinpath(name) for name in own]
+    return "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+
+
+def render(rows: Sequence[LabelledWindow], name: str = "") -> str:
+    """The page as one HTML document.
+
+    Args:
+        rows: To be labelled; asked in an order of the page's own.
+        name: Who is going to label; the page asks for it otherwise.
+    """
+    script = files("triage_gym.audit").joinpath("label.js").read_text(encoding="utf-8")
+    sheet = style("label.css")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        policy(script, sheet),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", "Label segments · triage_gym"),
+        element("link", rel="icon", href="data:,"),
+        raw("style", sheet),
+    )
+    body = element("body", _header(), _main(), island("data", _data(rows, name)), raw("script", script))
+    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
+
+
+def _data(rows: Sequence[LabelledWindow], name: str) -> dict[str, Any]:
+    order = shuffled(rows, f"page {name}")
+    shown = [{"id": row.id, "window": window_to_json(row.window._replace(facts=None))} for row in order]
+    key = hashlib.sha256("\0".join(sorted(row.id for row in rows)).encode(errors="backslashreplace")).hexdigest()[:16]
+    return {"schema": SCHEMA, "name": name, "key": f"triage_gym labels {key}", "rows": shown}
+
+
+def _header() -> Markup:
+    roles = [
+        element(
+            "li",
+            element("span", role, class_=f"badge role-{role}", aria_hidden="true"),
+            element("span", element("b", title), element("span", text)),
+        )
+        for role, title, text in ROLE_TEXTS
+    ]
+    return element(
+        "header",
+        element("p", "triage_gym", class_="brand"),
+        element("h1", "What is this turn?"),
+        element("ul", roles, class_="roles"),
+        element("p", TIE_BREAKS, class_="note"),
+        class_="wrap",
+    )
+
+
+def _main() -> Markup:
+    buttons = [
+        element("button", f"{role} ", element("kbd", role.lower()), type="button", id=f"role-{role}", title=title)
+        for role, title, _ in ROLE_TEXTS
+    ]
+    tools = [
+        element("button", "Skip ", element("kbd", "s"), type="button", id="skip"),
+        element("button", "Take back ", element("kbd", "u"), type="button", id="undo"),
+        element("button", "Save the file", type="button", id="save"),
+    ]
+    return element(
+        "main",
+        element(
+            "div",
+            element("label", "Your name", element("input", id="name", maxlength="100", autocomplete="off")),
+            element(
+                "label", "Reason, if any (w to write, Enter to go back)", element("input", id="why", maxlength="2000")
+            ),
+            element("p", id="progress", role="status"),
+            class_="asked",
+        ),
+        element("div", buttons, tools, class_="answers"),
+        element("p", id="message", class_="hint", role="alert"),
+        element("noscript", element("p", "This page needs its script to show segments.", class_="warn")),
+        element("article", id="segment", class_="card episode", aria_live="polite"),
+        class_="wrap",
+        id="main",
+    )
