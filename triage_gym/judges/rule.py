@@ -21,6 +21,11 @@ from triage_gym.records import Role, RoleLabel
 
 RULES: Final[dict[str, str]] = {
     "alfworld": "triage_gym.judges.alfworld:ALFWorldRules",
+    "textworld": "triage_gym.judges.textworld:TextWorldRules",
+    "sokoban": "triage_gym.judges.sokoban:SokobanRules",
+    "minesweeper": "triage_gym.judges.minesweeper:MinesweeperRules",
+    "webshop": "triage_gym.judges.webshop:WebShopRules",
+    "searchqa": "triage_gym.judges.searchqa:SearchQARules",
 }
 """By domain, the class with its rules; loaded when a window of the domain comes."""
 DOMAINS: Final = (*RULES, "generic")
