@@ -216,6 +216,19 @@ class Tidying(Cellar):
         self.shelf.clear()
 
 
+class Forgetful(Cellar):
+    """Keeps what was seen next to its state."""
+
+    opened = 0
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.opened += action.startswith("open ")
+        return super().step(action)
+
+    def belief(self) -> list[int]:
+        return [*range(self.opened)]
+
+
 class OfNumpy(Altered):
     def alter(self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Any:
         return observation, np.float64(reward), np.bool_(terminated), np.bool_(truncated), info
@@ -248,6 +261,7 @@ DEFECTS = {
     CountingWhenTruncated: "test_the_end_tells_success_and_score",
     Spilling: "test_odd_texts_do_no_harm",
     Tidying: "test_close_may_be_called_twice",
+    Forgetful: "test_what_it_says_of_its_state_comes_back_with_it",
     OfNumpy: "test_gymnasium_finds_nothing_wrong",
 }
 

@@ -129,7 +129,7 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._running = False
         known = info
         if self._meter is not None:
-            facts = self._meter.step(text_of(observation))
+            facts = self._meter.step(text_of(observation), cut=bool(truncated) and not terminated)
             known = {FACTS: facts._asdict(), **info}
         self._attempt.add(action, observation, reward, known)
         self._running = not ended

@@ -49,5 +49,5 @@ class StateFactsWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Step, and measure."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._turns += 1
-        facts = self._meter.step(text_of(observation))
+        facts = self._meter.step(text_of(observation), cut=bool(truncated) and not terminated)
         return observation, reward, terminated, truncated, {**info, FACTS: facts._asdict()}

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 from triage_gym.cards import EnvCard
+from triage_gym.domains.alfworld import parse_observation
 from triage_gym.envs.alfworld.engine import FastEngine
 from triage_gym.envs.alfworld.expert import Expert
 from triage_gym.envs.alfworld.games import SPLITS, Game
@@ -215,6 +216,35 @@ class ALFWorldEnv(TaskEnv[Household]):
             UnsupportedGame: If the fast engine cannot play the game, so that no expert plans it.
         """
         return Expert().plan(self.game.known())
+
+    def task_state(self) -> dict[str, Any] | None:
+        """The household without clock and text (:mod:`triage_gym.facts`); None where the fast engine cannot play the game.
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        try:
+            state = self.game.known().get_state()
+        except UnsupportedGame:
+            return None
+        return {name: value for name, value in state.items() if name not in ("version", "game")}
+
+    def belief(self) -> list[list[str]]:
+        """What the last answer shows: places that were come to, places looked into, things (:mod:`triage_gym.facts`).
+
+        Things by name alone: only the agent moves them, so that who has seen one knows where it is.
+        """
+        _ = self.game
+        shown = parse_observation(self._text)
+        if shown.kind == "room":
+            return [["place", name] for name in shown.listed or ()]
+        if shown.kind not in ("arrive", "open", "receptacle", "facing"):
+            return []
+        things = [["thing", name] for name in shown.listed or ()]
+        if shown.kind == "facing":
+            return things
+        looked_into = [["inside", shown.place]] if shown.listed is not None else []
+        return [["at", shown.place], *looked_into, *things]
 
     def _draw(self) -> str:
         return draw(self.pool, self.np_random)

@@ -133,6 +133,22 @@ class MinesweeperEnv(TaskEnv[MinesweeperGame]):
         plan = self.expert_plan()
         return None if plan is None else len(plan)
 
+    def task_state(self) -> dict[str, Any]:
+        """The open cells and the mine that was opened (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return self.game.get_state()
+
+    def belief(self) -> list[int]:
+        """The numbers of the open cells, whose mines around them are known (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return list(bits(self.game.open_cells))
+
     def _draw(self) -> str:
         return self.recipe.name(self.split, int(self.np_random.integers(boards.MAX_NUMBER)))
 

@@ -167,6 +167,33 @@ class SearchQAEnv(TaskEnv[SearchGame]):
         searches = [f"<search>{query}</search>" for query, _ in task.hops[game.turn :][:left]]
         return [*searches, f"<answer>{task.answers[0]}</answer>"]
 
+    def expert_distance(self) -> int | None:
+        """Turns of :meth:`expert_plan`, of its answer alone where the turns have run out; None after a wrong answer.
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        if self.game.answer is not None:
+            return 0 if self.game.outcome()[0] else None
+        return max(len(self.expert_plan()), 1)
+
+    def task_state(self) -> dict[str, Any]:
+        """The answer that was given: no search changes the task (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return {"answer": self.game.answer}
+
+    def belief(self) -> list[str]:
+        """The passages that the last search showed (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        _ = self.game
+        return self._rules.shown(self._text)
+
     def expert_action(self) -> str | None:
         """The first action of :meth:`expert_plan`; None after the end.
 

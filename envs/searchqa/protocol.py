@@ -23,6 +23,8 @@ NO_ANSWER: Final = "<answer></answer>"
 _PAIR: Final = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
 _SEARCH: Final = re.compile(r"<search>(.*?)</search>", re.DOTALL | re.IGNORECASE)
 _ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_BEGINS: Final = "<information>"
+_RANK: Final = re.compile(r"\nDoc [1-9][0-9]*(?:: |(?=\(Title: ))")
 _OPENING: Final = re.compile(r"<(?:search|answer)>", re.IGNORECASE)
 
 
@@ -82,6 +84,17 @@ class Rules:
             title, _, text = contents.partition("\n")
             docs += f"Doc {i}(Title: {title}) {text}\n"
         return f"\n\n<information>{docs.strip()}</information>\n\n"
+
+    def shown(self, text: str) -> list[str]:
+        """The passages in what :meth:`information` says, without their ranks; none in any other text."""
+        text = text.strip()
+        if not text.startswith(_BEGINS):
+            return []
+        inside = text[len(_BEGINS) :].removesuffix("</information>")
+        if self.preset == "verl-agent":
+            # A text that was cut ends within its JSON.
+            inside = inside.removeprefix('{"result": "').removesuffix('"}').replace("\\n", "\n")
+        return [passage for part in _RANK.split("\n" + inside) if (passage := part.strip())]
 
     def opening(self, question: str) -> str:
         """The first observation."""

@@ -156,6 +156,18 @@ class SokobanEnv(TaskEnv[SokobanGame]):
         plan = self.expert_plan()
         return None if plan is None else len(plan)
 
+    def task_state(self) -> dict[str, Any]:
+        """Player and boxes, without the count of moves (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return {name: value for name, value in self.game.get_state().items() if name != "moves"}
+
+    def belief(self) -> list[str]:
+        """Nothing: the whole room is in sight (:mod:`triage_gym.facts`)."""
+        return []
+
     def _draw(self) -> str:
         if self.pool is not None:
             return self.pool.draw(self.split, lambda n: int(self.np_random.integers(n)))

@@ -153,8 +153,25 @@ class Interpreter:
         self._facts = facts
         self._actions, self.commands = _possible(self.game, self._inform, facts)
 
-    def advice(self) -> str | None:
-        """The next command of TextWorld's winning policy; None when it has none."""
+    def facts(self) -> list[list[str]]:
+        """What is true in the world, sorted: the name of each proposition, then what it is about."""
+        return sorted([fact.name, *[variable.name for variable in fact.arguments]] for fact in self._facts.facts)
+
+    def in_sight(self) -> list[list[str]]:
+        """The room, the things in sight and in hand, and the containers whose inside is in sight; by their ids."""
+        facts = self.facts()
+        holds = {name: [rest for kind, *rest in facts if kind == name] for name in ("at", "in", "on", "link", "open")}
+        room = next((where for what, where in holds["at"] if what == "P"), "")
+        doors = {door for start, door, _ in holds["link"] if start == room}
+        things = doors | {what for what, where in holds["at"] if where == room} - {"P"}
+        things |= {what for what, where in holds["in"] if where == "I"}
+        inside = (things - doors) & {what for (what,) in holds["open"]}
+        things |= {what for what, where in holds["in"] if where in inside}
+        things |= {what for what, where in holds["on"] if where in things}
+        return [["room", room], *[["thing", i] for i in sorted(things)], *[["inside", i] for i in sorted(inside)]]
+
+    def advice(self) -> tuple[str | None, int | None]:
+        """The next command of TextWorld's winning policy and how many it has; None for both when it has none."""
         if self._followed is None:
             progress = load("textworld.generator.game").GameProgression
             self._followed, self._followed_events = progress(self.game, track_quests=True), 0
@@ -162,7 +179,9 @@ class Interpreter:
             self._followed.update(self._inform.detect_action(event, self._followed.valid_actions))
         self._followed_events = len(self._events)
         policy = self._followed.winning_policy
-        return self._inform.gen_commands_from_actions(policy[:1])[0] if policy else None
+        if not policy:
+            return None, None
+        return self._inform.gen_commands_from_actions(policy[:1])[0], len(policy)
 
     def get_state(self) -> dict[str, Any]:
         """The whole state as JSON-able data: the interpreter's, and the facts of the world."""

@@ -20,6 +20,7 @@ from triage_gym.envs.textworld.links import Link, LocalLink, SharedLink
 from triage_gym.envs.textworld.packages import installed, need
 from triage_gym.envs.textworld.session import TextWorldGame
 from triage_gym.errors import InputError
+from triage_gym.windows import redact
 
 _ENDLESS = 2**31
 
@@ -120,6 +121,32 @@ class TextWorldEnv(TaskEnv[TextWorldGame]):
             ResetNeeded: Before the first reset.
         """
         return self.game.advice()
+
+    def expert_distance(self) -> int | None:
+        """Commands that TextWorld's winning policy has left; 0 when won, None when it has no way.
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return self.game.distance()
+
+    def task_state(self) -> dict[str, Any]:
+        """What is true in the world, and how the game ended if it did (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return self.game.world()
+
+    def belief(self) -> list[list[str]]:
+        """The room, what is in sight in it, and what looking closely has just told (:mod:`triage_gym.facts`).
+
+        Things by name alone: only the player moves them, so that who has seen one knows where it is.
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return self.game.in_sight(redact(self._text))
 
     def close(self) -> None:
         """Let go of the game and end the process that played it, unless others use it; reset starts another."""

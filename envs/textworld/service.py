@@ -95,7 +95,12 @@ class Service:
         return {"state": self._playing[request["session"]][1].get_state()}
 
     def _advise(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return {"command": self._playing[request["session"]][1].advice()}
+        command, left = self._playing[request["session"]][1].advice()
+        return {"command": command, "left": left}
+
+    def _look(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        interpreter = self._playing[request["session"]][1]
+        return {"facts": interpreter.facts(), "seen": interpreter.in_sight()}
 
     def _begun(self, path: str, interpreter: Interpreter) -> dict[str, Any]:
         self._sessions += 1

@@ -13,6 +13,7 @@ from triage_gym.errors import StateError
 
 REFUSED: Final = "That is not a command of this game."
 """Answer to what never reaches the interpreter."""
+_CLOSE_LOOKS: Final = ("examine ", "read ")
 _NO_OBJECTIVE: Final = "Explore the world and raise your score as far as it goes."
 
 
@@ -75,6 +76,23 @@ class TextWorldGame:
         """The next command of TextWorld's winning policy, None when it has none."""
         answer = None if self._ended else self._ask({"do": "advise"})["command"]
         return None if answer is None else str(answer)
+
+    def distance(self) -> int | None:
+        """Commands of the winning policy; 0 when won, None when there is none."""
+        if self._ended:
+            return 0 if self._won else None
+        left = self._ask({"do": "advise"})["left"]
+        return None if left is None else int(left)
+
+    def world(self) -> dict[str, Any]:
+        """The facts of the world, and the end."""
+        return {"facts": self._ask({"do": "look"})["facts"], "won": self._won, "ended": self._ended}
+
+    def in_sight(self, text: str) -> list[list[str]]:
+        """The room and what is in sight in it; and ``text``, when that is what a close look has just told."""
+        seen = [[str(word) for word in entry] for entry in self._ask({"do": "look"})["seen"]]
+        close = bool(self._sent) and self._sent[-1].startswith(_CLOSE_LOOKS)
+        return [*seen, ["told", text.strip()]] if close else seen
 
     def outcome(self) -> tuple[bool, float]:
         """Won or not, and the share of the points."""

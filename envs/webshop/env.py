@@ -128,3 +128,32 @@ class WebShopEnv(TaskEnv[Session]):
             ResetNeeded: Before the first reset.
         """
         return expert.expert_action(self.game)
+
+    def expert_distance(self) -> int | None:
+        """Actions of that shopper to a purchase worth everything; 0 after it, None when it is out of reach.
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return expert.distance(self.game)
+
+    def task_state(self) -> dict[str, Any]:
+        """Page, search, product and options, without what was seen on the way (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return {name: value for name, value in self.game.get_state().items() if name != "visited"}
+
+    def belief(self) -> list[list[str]]:
+        """What the page shows: the products of results, a product, one of its sub-pages (:mod:`triage_gym.facts`).
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        game = self.game
+        if game.page == "search_results":
+            return [["result", product.asin] for product in game.results()]
+        if game.page == "item_page":
+            return [["product", game.asin]]
+        return [["sub-page", game.asin, game.sub_page]] if game.page == "item_sub_page" else []

@@ -20,6 +20,8 @@ from triage_gym.envs.webshop.session import Session, keywords_of, parse
 
 _TRIED: Final = 4096
 """Combinations of options that are tried at most."""
+_LONGEST: Final = 1000
+"""Actions after which a way counts as none: more pages of results than a shop shows, more options than a product has."""
 
 
 def expert_action(session: Session) -> str | None:
@@ -37,6 +39,21 @@ def expert_action(session: Session) -> str | None:
             return _towards(session, found.index(goal.asin) // pages.PRODUCT_WINDOW + 1)
     query = _query(session)
     return None if query is None else f"search[{query}]"
+
+
+def distance(session: Session) -> int | None:
+    """Actions of the expert from here to a reward of 1.0; 0 after it, None when its way does not lead there.
+
+    They are played by another shopper: ``session`` stays where it is.
+    """
+    shopper = Session(session.shelf, session.goal, session.rules, session.tagger)
+    shopper.set_state(session.get_state())
+    for turns in range(_LONGEST):
+        action = expert_action(shopper)
+        if action is None:
+            return turns if shopper.outcome()[0] else None
+        shopper.act(action)
+    return None
 
 
 def _towards(session: Session, number: int) -> str:

@@ -44,7 +44,7 @@ def expert_distance(env: gym.Env[Any, Any], most: int = MOST_TURNS) -> int | Non
     """
     if most < 0:
         raise InputError(f"Expected `most` to be at least 0, got {most}")
-    tells = _method(env, "expert_distance")
+    tells = method_of(env, "expert_distance")
     if tells is not None:
         found = tells()
         if found is not None and (isinstance(found, bool) or int(found) != found or found < 0):
@@ -58,7 +58,7 @@ def expert_distance(env: gym.Env[Any, Any], most: int = MOST_TURNS) -> int | Non
 
 def why_no_distance(env: gym.Env[Any, Any]) -> str:
     """Why :func:`expert_distance` cannot be asked of this environment; empty when it can."""
-    if _method(env, "expert_distance") is not None:
+    if method_of(env, "expert_distance") is not None:
         return ""
     base = env.unwrapped
     if not callable(getattr(base, "expert_action", None)):
@@ -68,7 +68,8 @@ def why_no_distance(env: gym.Env[Any, Any]) -> str:
     return ""
 
 
-def _method(env: gym.Env[Any, Any], name: str) -> Callable[[], Any] | None:
+def method_of(env: gym.Env[Any, Any], name: str) -> Callable[[], Any] | None:
+    """The method that an environment may have under ``name``, looked for through the wrappers; None without."""
     found = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
     return found if callable(found) else None
 
