@@ -4,50 +4,68 @@ What it promises: an answer, or an :class:`~triage_gym.errors.EndpointError` wit
 the server does: hang, trickle, drop, flood, or answer with something else. Requests are tried again after 408, 409, 429,
 5xx, time-outs, dropped connections and bodies that are no completion, as the server's ``Retry-After`` says or after a
 random wait that doubles; never after another 4xx. The key is read from the environment, sent to the endpoint, and found
-in no message, log, ``repr`` or pickle of ours.
+in no message, log, ``repr`` or pickle of ours. Tokens are counted whenever the server says that they were billed.
 
 What it leaves to you: what an answer means. One that is empty, cut off or a refusal is a
-:class:`~triage_gym.llm.completion.Completion` that says so, since its tokens were billed. The ``openai`` package tells the
-server the operating system and the Python version in headers of its own.
+:class:`~triage_gym.llm.completion.Completion` that says so, since its tokens were billed. Many questions at once are for
+:class:`~triage_gym.llm.pool.ChatPool`. The ``openai`` package, which sends whatever goes over TLS or through a proxy, tells
+the server the operating system and the Python version in headers of its own.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import queue
-import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gymnasium import logger
 
-from triage_gym.errors import EndpointError, InputError, MissingDependency
-from triage_gym.llm.completion import Completion, read_completion
+from triage_gym.errors import InputError
+from triage_gym.llm.accounts import Accounts
+from triage_gym.llm.clock import Clock, MachineClock
+from triage_gym.llm.completion import Billed, Completion, NoCompletion, read_completion
+from triage_gym.llm.failures import FAILURES, LONGEST_WAIT, MOST_GARBLED, Failed, Failure, of_status, pause, words_of
+from triage_gym.llm.transport import (
+    MOST_BYTES,
+    Late,
+    Lost,
+    NotPlain,
+    Packaged,
+    Plain,
+    Reply,
+    Sending,
+    TooLarge,
+    Transport,
+    missing,
+    plain,
+)
 
-Failure = Literal["timeout", "connection", "rate_limited", "server", "garbled", "too_large", "key", "request"]
-"""``key``: 401 and 403. ``request``: any other 4xx. ``garbled``: a body that is no completion. ``server``: 5xx, 408, 409."""
-FAILURES: Final[tuple[Failure, ...]] = get_args(Failure)
-MOST_BYTES: Final = 4_000_000
-"""Longest body that is read."""
-LONGEST_WAIT: Final = 120.0
-"""Seconds of the longest pause between two requests."""
+__all__ = ["FAILURES", "LONGEST_WAIT", "MOST_BYTES", "ChatClient", "Failure", "Question"]
 _OURS: Final = ("messages", "model", "n", "stream")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _NO_KEY: Final = "none"
 _HIDDEN: Final = "[key]"
+_GRACE: Final = 0.05
+"""Seconds that a transport has to tell by itself that it is late."""
 _LEAST_KEY: Final = 8
 """Characters of the shortest key that is kept secret."""
 
 
-class _Transient(EndpointError):
-    """A failure after which the same request may succeed."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked."""
 
-    retry_after: float | None = None
+    messages: Sequence[Mapping[str, str]]
+    """``{"role": …, "content": …}``, the first ones first."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of this request beside the client's, such as ``response_format`` or ``max_tokens``; None leaves one out.
+    ``max_tokens`` goes by the name that the client has for it."""
 
 
 class ChatClient:
@@ -66,6 +84,9 @@ class ChatClient:
         timeout: Seconds after which one request is given up.
         tries: Most requests.
         backoff: Seconds of the first random pause at most; the next doubles, up to 120.
+        prices: Dollars a million tokens, such as ``{"prompt": 0.15, "cached": 0.075, "completion": 0.6}``, for
+            ``usage["usd"]``.
+        clock: What deadlines and pauses are reckoned in; the machine's, if None.
 
     Raises:
         InputError: For an argument of the wrong form.
@@ -83,24 +104,22 @@ class ChatClient:
         timeout: float = 60.0,
         tries: int = 6,
         backoff: float = 0.5,
+        prices: Mapping[str, float] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         if not isinstance(model, str) or not model:
             raise InputError(f"Expected the name of a model, got {model!r}")
-        numbers = {"deadline": deadline, "timeout": timeout, "tries": tries, "backoff": backoff}
-        wrong = [f"{name}={value!r}" for name, value in numbers.items() if not 0 < value < float("inf")]
-        if wrong or (max_tokens is not None and max_tokens < 1):
-            raise InputError(f"Expected positive numbers for the client, got {', '.join(wrong) or f'{max_tokens=}'}")
-        reserved = [name for name in _OURS if name in (options or {})]
-        if reserved:
-            raise InputError(f"Expected options of a request without {_OURS}, got {reserved}; drop them")
+        check_positive(deadline=deadline, timeout=timeout, tries=tries, backoff=backoff, max_tokens=max_tokens)
         self.model, self.base_url, self.api_key_env = model, base_url, api_key_env
-        self._fields = dict(options or {})
+        self._fields = _checked(options or {})
         if max_tokens is not None and "max_completion_tokens" not in self._fields:
             self._fields.setdefault("max_tokens", max_tokens)
-        self._deadline, self._timeout, self._tries, self._backoff = deadline, timeout, tries, backoff
-        self._client: Any = None
+        self.timeout, self.backoff = timeout, backoff
+        self._deadline, self._tries = deadline, tries
+        self.clock: Clock = clock or MachineClock()
+        self.accounts = Accounts(prices)
+        self._transport: Transport | None = None
         self._lock = threading.Lock()
-        self._usage = dict.fromkeys(("answers", "failures", "requests", "prompt_tokens", "completion_tokens"), 0)
         if base_url is not None:
             _check_url(base_url, bool(os.environ.get(api_key_env)))
 
@@ -108,64 +127,175 @@ class ChatClient:
         return f"ChatClient({self.model!r}, base_url={self.base_url!r})"
 
     @property
-    def usage(self) -> dict[str, int]:
-        """Since construction: answers, failures, requests, and the tokens that were billed."""
-        with self._lock:
-            return dict(self._usage)
+    def usage(self) -> dict[str, float]:
+        """Since construction: answers, failures, requests, tokens that were billed, dollars, seconds of answers."""
+        return self.accounts.numbers
 
-    def complete(self, messages: Sequence[Mapping[str, str]]) -> Completion:
-        """The model's answer to ``messages`` (``{"role": …, "content": …}``).
+    def complete(self, messages: Sequence[Mapping[str, str]], **fields: Any) -> Completion:
+        """The model's answer to ``messages`` (``{"role": …, "content": …}``); ``fields`` are those of a :class:`Question`.
 
         Raises:
             EndpointError: If there was none before the deadline; ``kind`` is one of :data:`FAILURES`.
             InputError: If a key is needed and the environment has none.
             MissingDependency: Without the extra ``judge``.
         """
-        client = self._opened()
-        retrying = self._retrying()
-        until = time.monotonic() + self._deadline
+        self.open()
+        sending = self.prepared(Question(messages, fields))
+        until = self.clock.now() + self._deadline
+        billed, garbled, tries = Billed(), 0, 0
+        while True:
+            tries += 1
+            try:
+                answer = self._watched(sending, min(until - self.clock.now(), self.timeout))
+            except Failed as failure:
+                billed += failure.billed
+                garbled += bool(failure.billed)
+                seconds = pause(failure, tries, self.backoff)
+                over = tries >= self._tries or garbled >= MOST_GARBLED
+                if over or not failure.again or self.clock.now() + seconds >= until:
+                    self.accounts.failed(failure.kind)
+                    raise failure.told(tries) from None
+                self.clock.sleep(seconds)
+            else:
+                self.accounts.answered()
+                return with_all(answer, billed, tries)
+
+    def open(self) -> None:
+        """Look for what is needed to ask: the package and the key.
+
+        Raises:
+            InputError: If a key is needed and the environment has none.
+            MissingDependency: Without the extra ``judge``.
+        """
+        self._opened()
+
+    def prepared(self, question: Question) -> Sending:
+        """The request that ``question`` becomes.
+
+        Raises:
+            InputError: If it has fields that are the client's own.
+        """
+        own = _checked(question.fields)
+        if own.get("max_tokens") is not None and "max_completion_tokens" in self._fields:
+            own.setdefault("max_completion_tokens", own.pop("max_tokens"))
+        if own.get("max_completion_tokens") is not None:
+            own.setdefault("max_tokens", None)
+        fields = {**self._fields, **own}
+        kept = {name: value for name, value in fields.items() if value is not None}
+        return Sending({"model": self.model, "messages": [_sendable(one) for one in question.messages], **kept})
+
+    def once(self, sending: Sending, seconds: float, counted: bool = False) -> Completion:
+        """One request, given up after ``seconds``, or later where a server trickles its headers.
+
+        Args:
+            sending: What :meth:`prepared` made.
+            seconds: Real ones, whatever the clock.
+            counted: Whether the request is in the accounts already.
+
+        Raises:
+            Failed: If there was no completion.
+        """
+        if not counted:
+            self.accounts.requested()
+        began = self.clock.now()
         try:
-            answer: Completion = retrying(self._ask, client, [_sendable(message) for message in messages], until)
-        except EndpointError as error:
-            tries = int(retrying.statistics["attempt_number"])
-            self._count(failures=1, requests=tries)
-            told = f"{error} ({tries} {'try' if tries == 1 else 'tries'})"
-            raise EndpointError(error.kind, told) from None
-        tries = int(retrying.statistics["attempt_number"])
-        tokens = {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens}
-        self._count(answers=1, requests=tries, **tokens)
-        return replace(answer, tries=tries)
+            answer = self._read(self._sent(sending, time.monotonic() + max(seconds, 0.001)))
+        except Failed as failure:
+            self.accounts.paid(failure.billed)
+            raise
+        self.accounts.paid(answer.billed, self.clock.now() - began)
+        return answer
+
+    def late(self) -> Failed:
+        """The failure of a request that took too long."""
+        told = f"Expected a completion of {self._place()} in time, got none"
+        return Failed("timeout", told, again=True, slows=True)
 
     def close(self) -> None:
         """Let go of the connections; the next question opens new ones."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_client", "_lock")}
+        return {name: value for name, value in vars(self).items() if name not in ("_transport", "_lock")}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
-        self._client, self._lock = None, threading.Lock()
+        self._transport, self._lock = None, threading.Lock()
 
-    def _count(self, **more: int) -> None:
-        with self._lock:
-            for name, value in more.items():
-                self._usage[name] += value
+    def _watched(self, sending: Sending, seconds: float) -> Completion:
+        """One request, in a thread of its own: no time-out of a socket bounds a server that trickles its headers."""
+        answers: queue.SimpleQueue[Completion | Exception] = queue.SimpleQueue()
 
-    def _opened(self) -> Any:
+        def work() -> None:
+            try:
+                answers.put(self.once(sending, seconds))
+            except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there
+                answers.put(error)
+
+        threading.Thread(target=work, name="triage_gym.llm", daemon=True).start()
         try:
-            import openai
-        except ImportError as error:
-            raise _missing("openai") from error
+            found = answers.get(timeout=max(seconds, 0.001) + _GRACE)
+        except queue.Empty:
+            found = self.late()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _sent(self, sending: Sending, until: float) -> Reply:
+        try:
+            transport = self._opened()
+            try:
+                return transport.post(sending, until)
+            except NotPlain:
+                return self._replaced(transport).post(sending, until)
+        except Late:
+            raise self.late() from None
+        except Lost as error:
+            told = self._redacted(f"Expected a completion of {self._place()}, but the connection failed: {error}")
+            raise Failed("connection", told, again=True) from None
+        except TooLarge:
+            told = f"Expected a completion of at most {MOST_BYTES} bytes of {self._place()}, got more"
+            raise Failed("too_large", told) from None
+
+    def _read(self, reply: Reply) -> Completion:
+        key = self._secret()
+        # A server may send back what it was sent. Before the body is cut for a message, and in what the text says.
+        body = reply.body.replace(key.encode(), _HIDDEN.encode()) if key else reply.body
+        if not 200 <= reply.status < 300:
+            words = self._redacted(words_of(body))[:300]
+            told = f"Expected a completion of {self._place()}, got status {reply.status}: {words!r}"
+            raise of_status(reply.status, reply.headers, told, self.api_key_env)
+        try:
+            answer = read_completion(body)
+        except NoCompletion as error:
+            told = f"Expected a completion of {self._place()}, got {error}"
+            raise Failed("garbled", told, again=True, billed=error.billed) from None
+        text, refusal, reasoning = map(self._redacted, (answer.text, answer.refusal, answer.reasoning))
+        return replace(answer, text=text, refusal=refusal, reasoning=reasoning)
+
+    def _opened(self) -> Transport:
         with self._lock:
-            if self._client is None:
-                self._client = openai.OpenAI(
-                    api_key=self._key(), base_url=self.base_url, max_retries=0, timeout=self._timeout
-                )
-            return self._client
+            if self._transport is None:
+                url = self.base_url or os.environ.get("OPENAI_BASE_URL")
+                key = self._key()
+                if url and plain(url):
+                    _check_package()
+                    self._transport = Plain(url, key)
+                else:
+                    self._transport = Packaged(self.base_url, key, self.timeout)
+            return self._transport
+
+    def _replaced(self, transport: Transport) -> Transport:
+        """The ``openai`` package in the place of ``transport``, from now on."""
+        with self._lock:
+            if self._transport is transport:
+                transport.close()
+                self._transport = Packaged(self.base_url, self._key(), self.timeout)
+            found = self._transport
+        return found or self._opened()
 
     def _key(self) -> str:
         key = os.environ.get(self.api_key_env, "").strip()
@@ -174,103 +304,9 @@ class ChatClient:
                 f"Expected a key in the environment variable {self.api_key_env}, got none; set it, or give the `base_url` "
                 "of a server that needs none"
             )
+        if not key.isascii() or not key.isprintable():
+            raise InputError(f"Expected the key in {self.api_key_env} to be of printable ASCII characters; set it anew")
         return key or _NO_KEY
-
-    def _retrying(self) -> Any:
-        try:
-            import tenacity
-        except ImportError as error:
-            raise _missing("tenacity") from error
-        return tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_Transient),
-            stop=tenacity.stop_after_attempt(self._tries) | tenacity.stop_before_delay(self._deadline),
-            wait=self._pause,
-            reraise=True,
-        )
-
-    def _pause(self, state: Any) -> float:
-        """Seconds to wait after the failure in ``state``: as the server says, else by chance, doubling."""
-        after = getattr(state.outcome.exception(), "retry_after", None)
-        if after is not None:
-            return min(float(after), LONGEST_WAIT)
-        most = min(self._backoff * 2.0 ** (state.attempt_number - 1), LONGEST_WAIT)
-        return random.SystemRandom().uniform(0.0, most)
-
-    def _ask(self, client: Any, messages: list[dict[str, str]], until: float) -> Completion:
-        """One request, in a thread of its own: no time-out of a socket bounds a server that trickles its headers."""
-        answers: queue.SimpleQueue[Completion | Exception] = queue.SimpleQueue()
-        until = min(until, time.monotonic() + self._timeout)
-
-        def work() -> None:
-            try:
-                answers.put(self._request(client, messages, until))
-            except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there
-                answers.put(error)
-
-        threading.Thread(target=work, name="triage_gym.llm", daemon=True).start()
-        try:
-            found = answers.get(timeout=max(until - time.monotonic(), 0.001))
-        except queue.Empty:
-            found = self._late()
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def _request(self, client: Any, messages: list[dict[str, str]], until: float) -> Completion:
-        import openai
-
-        left = max(until - time.monotonic(), 0.001)
-        ask = client.chat.completions.with_streaming_response.create
-        try:
-            with ask(model=self.model, messages=messages, extra_body=self._fields, timeout=left) as response:
-                body = self._body(response, until)
-        except openai.APIStatusError as error:
-            raise self._of_status(error.status_code, error.response.headers, error.message) from None
-        except openai.APITimeoutError:
-            raise self._late() from None
-        except openai.APIConnectionError as error:
-            raise self._lost(error.__cause__ or error) from None
-        key = self._secret()
-        try:
-            # A server may send back what it was sent. Before the body is cut for a message, and in what the text says.
-            answer = read_completion(body.replace(key.encode(), _HIDDEN.encode()) if key else body)
-        except ValueError as error:
-            raise _Transient("garbled", f"Expected a completion of {self._place()}, got {error}") from None
-        return replace(answer, text=self._redacted(answer.text), refusal=self._redacted(answer.refusal))
-
-    def _body(self, response: Any, until: float) -> bytes:
-        body = bytearray()
-        try:
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise EndpointError(
-                        "too_large", f"Expected a completion of at most {MOST_BYTES} bytes of {self._place()}, got more"
-                    )
-                if time.monotonic() > until:
-                    raise self._late()
-        except EndpointError:
-            raise
-        except Exception as error:  # noqa: BLE001 - what a body fails with belongs to one of two HTTP libraries
-            raise (self._late() if "Timeout" in type(error).__name__ else self._lost(error)) from None
-        return bytes(body)
-
-    def _of_status(self, status: int, headers: Mapping[str, str], message: str) -> EndpointError:
-        told = f"Expected a completion of {self._place()}, got status {status}: {self._redacted(message)[:300]!r}"
-        if status in (408, 409, 429) or status >= 500:
-            failure = _Transient("rate_limited" if status == 429 else "server", told)
-            failure.retry_after = _retry_after(headers)
-            return failure
-        if status in (401, 403):
-            return EndpointError("key", f"{told}; look at the key in {self.api_key_env}")
-        return EndpointError("request", told)
-
-    def _late(self) -> _Transient:
-        return _Transient("timeout", f"Expected a completion of {self._place()} in time, got none")
-
-    def _lost(self, error: BaseException) -> _Transient:
-        told = self._redacted(f"{type(error).__name__}: {error}")
-        return _Transient("connection", f"Expected a completion of {self._place()}, but the connection failed: {told}")
 
     def _place(self) -> str:
         return f"{self.model!r} at {self.base_url or os.environ.get('OPENAI_BASE_URL') or 'OpenAI'}"
@@ -285,27 +321,54 @@ class ChatClient:
         return key if len(key) >= _LEAST_KEY else ""
 
 
-Clock = Callable[[], float]
+def with_all(answer: Completion, before: Billed, tries: int) -> Completion:
+    """``answer`` with the number of tries, and what the ones before it cost added."""
+    total = answer.billed + before
+    return replace(
+        answer,
+        tries=tries,
+        prompt_tokens=total.prompt_tokens,
+        completion_tokens=total.completion_tokens,
+        cached_tokens=total.cached_tokens,
+        reasoning_tokens=total.reasoning_tokens,
+    )
 
 
-def _retry_after(headers: Mapping[str, str], now: Clock = time.time) -> float | None:
-    """Seconds that a server asks to wait, by ``Retry-After-Ms`` or ``Retry-After`` (seconds or a date)."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) * unit
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    try:
-        return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now(), 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return None
+def check_positive(**numbers: float | None) -> None:
+    """Refuse numbers that are none, or not above 0.
+
+    Raises:
+        InputError: Naming them.
+    """
+    wrong = [f"{name}={value!r}" for name, value in numbers.items() if value is not None and not _positive(value)]
+    if wrong:
+        raise InputError(f"Expected positive numbers for the client, got {', '.join(wrong)}")
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
+    reserved = [name for name in _OURS if name in fields]
+    if reserved:
+        raise InputError(f"Expected options of a request without {_OURS}, got {reserved}; drop them")
+    return dict(fields)
 
 
 def _sendable(message: Mapping[str, str]) -> dict[str, str]:
     """``message`` as UTF-8 can hold it: half a surrogate pair, as a game may print, becomes a question mark."""
     return {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in message.items()}
+
+
+def _check_package() -> None:
+    """Refuse to begin without the package that whatever is not plain is left to: a run should not learn it half-way."""
+    try:
+        found = importlib.util.find_spec("openai") is not None
+    except ValueError:
+        found = False
+    if not found:
+        raise missing()
 
 
 def _check_url(url: str, has_key: bool) -> None:
@@ -316,9 +379,3 @@ def _check_url(url: str, has_key: bool) -> None:
         raise InputError("Expected base_url without a user and a password; put the key into the environment variable")
     if parts.scheme == "http" and has_key and parts.hostname not in _LOOPBACK:
         logger.warn("%s", f"The key goes to {parts.hostname} unencrypted; use https or unset the variable")
-
-
-def _missing(package: str) -> MissingDependency:
-    return MissingDependency(
-        f"Expected the package {package}, got none; install it with: pip install 'triage-gym[judge]'"
-    )

@@ -49,7 +49,7 @@ class LLMReflector:
     """What a language model says: a remark, and the index of the earliest wrong turn.
 
     Args:
-        model: The model's name, as the endpoint calls it.
+        model: The model's name, as the endpoint calls it; one must be given.
         base_url: Where the endpoint is; None for OpenAI's, or what ``OPENAI_BASE_URL`` says.
         api_key_env: Name of the environment variable that holds the key.
         form: ``"json"``, ``"tag"`` or ``"any"`` (asked for as ``"tag"``, read as either).
@@ -64,13 +64,15 @@ class LLMReflector:
 
     def __init__(
         self,
-        model: str,
+        model: str = "",
         base_url: str | None = None,
         api_key_env: str = "OPENAI_API_KEY",
         form: Form = "json",
         max_characters: int = 24_000,
         client: Mapping[str, Any] | None = None,
     ) -> None:
+        if not model:
+            raise InputError("Expected the name of a model for the reflector llm, got none; give it one with `model`")
         if form not in FORMS:
             raise InputError(f"Expected the form of a reflection to be one of {FORMS}, got {form!r}")
         if max_characters < LEAST:
