@@ -170,6 +170,9 @@ def test_batch_metrics_on_hand_numbers() -> None:
         "role_N": 0.1,
         "role_R": 0.2,
         "role_unjudged": 0.1,
+        "role_failed": 0.0,
+        "role_unsure": 0.0,
+        "judge_confidence": 1.0,
         "outcome_variance": 0.5,
     }
     assert batch_metrics([record("R")])["length_success"] is None

@@ -74,7 +74,15 @@ class TrainConfig:
     """Weight of the role term against the outcome term. Larger: trusts the judge more, farming is likelier."""
     judge: str | Mapping[str, Any] = "rule"
     """Judge of the segments: a registered name, a ``module:attr`` path, or a JSON object of one and its arguments, such as
-    ``{"name": "rule", "domain": "generic"}``. Never used in evaluation."""
+    ``{"name": "rule", "domain": "generic"}``. Never used in evaluation. Any but the rule judge is not asked where the credit
+    rule reads no labels."""
+    judge_failures: float = 0.05
+    """Share of failures among the last 200 segments that the judge was asked about, above which the run stops, saved and
+    resumable, with exit status 75. 1 never stops."""
+    second_judge: str | Mapping[str, Any] | None = None
+    """Judge that is asked about a sample of 200 segments now and then and compared with the first, never learnt from."""
+    monitor_every: int = 10
+    """Updates between two askings of the second judge. Smaller: drift shows sooner, and costs more."""
     attempts: int | None = None
     """Most attempts at a task: after a failure a retry begins, up to this number. 1 never retries.
 
@@ -155,7 +163,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("tasks", "limit", "turns", "groups_per_update", "epochs", "minibatch", "width", "threads", "keep"):
             _at_least(self, name, 1)
-        for name in ("bc_epochs", "bc_minibatch", "eval_tasks", "checkpoint_every"):
+        for name in ("bc_epochs", "bc_minibatch", "eval_tasks", "checkpoint_every", "monitor_every"):
             _at_least(self, name, 1)
         for name in ("seed", "trace_every"):
             _at_least(self, name, 0)
@@ -178,7 +186,8 @@ class TrainConfig:
             _finite(self, name, above=0.0)
         for name in ("lam", "entropy", "kl"):
             _finite(self, name, least=0.0)
-        _finite(self, "demo_noise", least=0.0, most=1.0)
+        for name in ("demo_noise", "judge_failures"):
+            _finite(self, name, least=0.0, most=1.0)
         for name in ("env", "credit", "device"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise InputError(f"Expected `{name}` to be a name, got {getattr(self, name)!r}")
@@ -198,7 +207,8 @@ class TrainConfig:
             )
 
     def _check_collections(self) -> None:
-        registry.config("judges", self.judge)
+        for judge in (self.judge, *([] if self.second_judge is None else [self.second_judge])):
+            registry.config("judges", judge)
         registry.config("reflectors", self.reflector)
         if self.verify is not None:
             try:
@@ -207,7 +217,11 @@ class TrainConfig:
                 raise InputError(
                     f"Expected `verify` to name a check of pivots, got {self.verify!r}: {error}"
                 ) from error
-        specs = [name for name in ("judge", "reflector", "verify") if isinstance(getattr(self, name), Mapping)]
+        specs = [
+            name
+            for name in ("judge", "second_judge", "reflector", "verify")
+            if isinstance(getattr(self, name), Mapping)
+        ]
         for name in ("env_kwargs", "credit_kwargs", *specs):
             object.__setattr__(self, name, _json_object(name, getattr(self, name)))
         for name in ("eval_at", "task_types"):

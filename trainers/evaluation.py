@@ -2,8 +2,8 @@
 
 Evaluation plays each task once; with ``attempts`` above 1, failures are retried up to that number, and the cost of it is
 told beside what it brought (:mod:`triage_gym.trials`). No judge runs while it plays and none has a say in it, but for a
-reflector that asks one. For the report alone, a rule judge may be asked *after* all episodes are over how many turns of
-each were regressions; those numbers are called ``posthoc``.
+reflector that asks one. For the report alone, the rule judge, whatever judge the run is trained with, may be asked *after*
+all episodes are over how many turns of each were regressions; those numbers are called ``posthoc``.
 """
 
 from __future__ import annotations
@@ -239,6 +239,16 @@ class Evaluator:
     def close(self) -> None:
         """Close the environments."""
         self._vector.close()
+
+
+def posthoc_judge(config: TrainConfig) -> Judge:
+    """The rule judge of the run's domain, whatever its own judge is: evaluation asks no other, and costs nothing.
+
+    A rule judge that the run was given with options stays, so that rules chosen knowingly need no second warning.
+    """
+    spec = registry.config("judges", config.judge)
+    judge: Judge = registry.make("judges", spec if spec["name"] == "rule" else "rule")
+    return judge
 
 
 def load_policy(path: str | os.PathLike[str], attempts: int = 1) -> tuple[TextScorer, TrainConfig, dict[str, Any]]:

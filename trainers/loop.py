@@ -24,15 +24,15 @@ import torch
 from numpy.typing import NDArray
 
 import triage_gym
-from triage_gym import registry, traces
+from triage_gym import traces
 from triage_gym.credit import make as make_credit
-from triage_gym.errors import CheckpointError, InputError
+from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import POLICY
 from triage_gym.trainers import checkpoint, metrics, randomness
 from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_start, load_weights
+from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_start, load_weights, posthoc_judge
 from triage_gym.trainers.grpo import Extra, Learner
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.pretraining import make_start
@@ -42,6 +42,7 @@ from triage_gym.trainers.rollout import Batch, Rollouts
 from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
 from triage_gym.trainers.scalars import Scalars
 from triage_gym.trainers.signals import Interrupted, Signals
+from triage_gym.trainers.watching import Watching
 
 UNUSED: Final = (
     "This run makes no retries, so these settings of them do nothing: %s. Set `attempts`, or `eval_attempts`, above 1, or "
@@ -81,6 +82,7 @@ def train(
         InputError: For a config that does not fit the environment, or a directory that is in use.
         CheckpointError: When there is nothing to resume, or it was another run.
         TrainingError: After three gradient steps in a row that were not finite.
+        JudgeOutage: When the judge failed too often; the run was saved as it was before that update.
         Interrupted: (a SystemExit) after SIGTERM or SIGINT, when the run was saved.
     """
     config = config.resolved()
@@ -143,12 +145,12 @@ class _Run:
         self.policy = make_policy(config)
         self.learner = Learner(self.policy, config, Path(run_dir) / "skipped")
         self.rollouts = Rollouts(config, self.policy)
-        self.evaluator = Evaluator(config, registry.make("judges", config.judge))
+        self.evaluator = Evaluator(config, posthoc_judge(config))
         self.dir = RunDir(run_dir)
         self.scalars: Scalars | None = None
         self.order = randomness.TaskOrder(config.seed, len(self.rollouts.tasks), config.groups_per_update)
         self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
-        self.watch = metrics.Watch()
+        self.watching = Watching(config, self.rollouts.judging, self.rule, self.rollouts.outcome_text)
         self.retries = (config.attempts or 1) > 1
         if self.retries and POLICY in config.signals and not isinstance(self.rule, ReflectionCredit):
             metrics.logger.warning(UNTRAINED_POINTER, config.credit)
@@ -212,7 +214,8 @@ class _Run:
         self.learner.load_state(found.optim)
         randomness.restore(state["rng"], self.streams)
         self.order.go_to(state["cursor"])
-        self.watch.active = dict(state["watch"])
+        self.watching.go_to(state)
+        self.rollouts.judging.breaker.go_to(state.get("breaker", ""))
         self.number, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
         self.dir.cut(state["logs"], self.number)
         evaluations = read_json(self.dir.path / "eval.json")["evaluations"]
@@ -232,9 +235,8 @@ class _Run:
             "episodes": self.episodes,
             "config": self.config.to_json(),
             "config_digest": self.config.digest(),
-            "rng": randomness.capture(self.streams),
-            "cursor": self.order.to_json(),
-            "watch": self.watch.active,
+            **self._drawn(),
+            **self.watching.to_json(),
             "logs": self.dir.sizes(),
             "versions": {
                 "triage_gym": triage_gym.__version__,
@@ -246,16 +248,40 @@ class _Run:
         weights = self.policy.net.state_dict()
         checkpoint.save(self.dir.checkpoints, self.number, weights, self.learner.state(), state, keep=self.config.keep)
 
+    def _drawn(self) -> dict[str, Any]:
+        """What the collecting of a batch moves on, as JSON."""
+        return {
+            "rng": randomness.capture(self.streams),
+            "cursor": self.order.to_json(),
+            "breaker": self.rollouts.judging.breaker.to_json(),
+        }
+
+    def _collect(self, times: list[float]) -> Batch:
+        """Play and label the groups of an update; when the judge is out, save the run as it was before."""
+        before = self._drawn()
+        try:
+            tasks = self.order.take(self.config.groups_per_update)
+            self.rollouts.tasks.prepare(tasks)
+            times.append(time.process_time())
+            return self.rollouts.collect(tasks, self.number, self.streams["actions"])
+        except JudgeOutage as error:
+            self.number -= 1
+            randomness.restore(before["rng"], self.streams)
+            self.order.go_to(before["cursor"])
+            self.rollouts.judging.breaker.go_to(before["breaker"])
+            self.save()
+            raise JudgeOutage(
+                f"{error}. Nothing of update {self.number + 1} was learnt, and the run was saved as it was before, at "
+                f"{self.turns} turns: when the judge answers again, --resume goes on from there"
+            ) from error
+
     # One update -------------------------------------------------------------------------------------------------------
 
     def update(self, clock: Clock) -> tuple[dict[str, Any], dict[str, Any]]:
         """Collect, credit, learn, log; the lines of ``metrics.jsonl`` and ``timings.jsonl``."""
         self.number += 1
         times = [time.process_time()]
-        tasks = self.order.take(self.config.groups_per_update)
-        self.rollouts.tasks.prepare(tasks)
-        times.append(time.process_time())
-        batch = self.rollouts.collect(tasks, self.number, self.streams["actions"])
+        batch = self._collect(times)
         times.append(time.process_time())
         advantages = checked(self.config.credit, self.rule(batch.records), batch.records)
         flat = self._tensor(newly_acted(advantages, batch.records))
@@ -303,7 +329,7 @@ class _Run:
             "excluded": batch.excluded,
             **learnt,
         }
-        return {**row, "warnings": self.watch.look(row)}
+        return {**row, **self.watching.look(row, batch.records)}
 
     def _timing(self, batch: Batch, times: Sequence[float], clock: Clock) -> dict[str, Any]:
         setup, _, credit, update = np.diff(times).tolist()
@@ -317,6 +343,7 @@ class _Run:
             "setup_s": setup,
             "rollout_s": batch.rollout_s,
             "judge_s": batch.judge_s,
+            **batch.usage,
             "credit_s": credit,
             "update_s": update,
             "turns_per_cpu_s": batch.turns / busy if busy > 0 else None,

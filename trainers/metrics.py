@@ -1,4 +1,4 @@
-"""What an update tells of itself: the numbers of ``metrics.jsonl`` and the two warnings."""
+"""What an update tells of itself: the numbers of ``metrics.jsonl`` and its warnings."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from triage_gym.credit.outcome import outcome_varies
-from triage_gym.records import ROLES, EpisodeRecord
+from triage_gym.records import ROLES, EpisodeRecord, LabelStatus
+from triage_gym.trainers.monitors import ALARMS
 from triage_gym.trials import trials_of
 
 EXPLORATION_SHARE: Final = 0.85
 """Share of E among judged segments above which a policy may be farming exploration."""
+_SILENT: Final[tuple[LabelStatus, ...]] = ("failed", "unsure")
+"""Statuses of segments that the judge was asked about and has no role; told apart from those it was not asked about."""
 logger = logging.getLogger("triage_gym.trainers")
 
-WARNINGS: Final = {
+_OWN: Final = {
     "no_outcome_variance": "no group's outcomes differ in this batch, so only roles (or nothing) teach now. Near success 1 "
     "the tasks are learnt; near 0 roles alone decide where this lasts: use a stronger start or the credit option +guard",
     "exploration_share": f"the share of E passed {EXPLORATION_SHARE}: the policy may be exploring for the judge and not "
     "for the task. Look at the traces; the credit option +guard or a smaller `lam` prevents it",
 }
-"""The conditions that are warned of, in words."""
+WARNINGS: Final = {**_OWN, **ALARMS}
+"""The conditions that are warned of, in words: of single updates, and those of :mod:`triage_gym.trainers.monitors`."""
 
 
 def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
@@ -32,7 +36,9 @@ def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
     first = [r for r in records if r.attempt == 0]
     lengths = [len(r) for r in first]
     successes = [len(r) for r in first if r.success]
+    labels = [label for r in records for label in r.labels[r.prefix_length :]]
     roles = [role for r in records for role in r.roles[r.prefix_length :]]
+    sure = [label.confidence for label in labels if label.role is not None]
     shares = {f"role_{role}": _share(roles.count(role), len(roles)) for role in ROLES}
     varies: dict[str, bool] = {}
     for record, differs in zip(records, outcome_varies(records), strict=True):
@@ -44,6 +50,8 @@ def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
         "length_success": _share(sum(successes), len(successes)),
         **shares,
         "role_unjudged": _share(roles.count(None), len(roles)),
+        **{f"role_{status}": _share(sum(x.status == status for x in labels), len(roles)) for status in _SILENT},
+        "judge_confidence": _share(sum(sure), len(sure)),
         "outcome_variance": _share(sum(varies.values()), len(varies)),
     }
 
@@ -83,7 +91,7 @@ class Watch:
     """Warns when a condition begins, once each time it does."""
 
     def __init__(self) -> None:
-        self.active = dict.fromkeys(WARNINGS, False)
+        self.active = dict.fromkeys(_OWN, False)
         """Which conditions held at the last update; part of a checkpoint."""
 
     def look(self, metrics: Mapping[str, Any]) -> list[str]:
@@ -96,6 +104,11 @@ class Watch:
         }
         began = [name for name, holds in now.items() if holds and not self.active[name]]
         self.active = now
-        for name in began:
-            logger.warning("update %d, success %.2f: %s", metrics["update"], metrics["success"] or 0.0, WARNINGS[name])
+        warn(began, metrics)
         return began
+
+
+def warn(names: Sequence[str], metrics: Mapping[str, Any]) -> None:
+    """Log what began with an update."""
+    for name in names:
+        logger.warning("update %d, success %.2f: %s", metrics["update"], metrics["success"] or 0.0, WARNINGS[name])

@@ -8,12 +8,15 @@ except to look for a device other than the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
 
+from triage_gym import registry
 from triage_gym.errors import InputError, TriageGymError
+from triage_gym.facts import FactName, FactsMeter
+from triage_gym.judges import nesting
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.demonstrations import expert_of
 from triage_gym.trainers.tasks import EVAL_SEED, make_env, retrying
@@ -28,10 +31,13 @@ def probe(config: TrainConfig) -> None:
     Raises:
         InputError: When the environment cannot be built or reset, does not say what a policy needs, or has no expert
             for the demonstrations asked for or for the retries, which a reflector or a check of pivots may ask; or
-            there is no such device.
+            there is no such device; or a judge cannot be built, has no key, or needs facts that the environment lacks.
+        MissingDependency: When a judge needs an extra that is not installed.
     """
     if config.device != "cpu":
         check_device(config.device)
+    specs = [config.judge, *([] if config.second_judge is None else [config.second_judge])]
+    facts = _check_judges(specs)
     first_seeds = {config.eval_split: EVAL_SEED} | {config.split: 0}
     for split, seed in first_seeds.items():
         env = make_env(config, split)
@@ -41,6 +47,8 @@ def probe(config: TrainConfig) -> None:
             if split == config.eval_split:
                 attempts = max(attempts, config.eval_attempts or 1)
             _check_retries(config, env, attempts)
+            if split == config.split:
+                FactsMeter(env, facts)
             if config.demos and not config.is_alfworld:
                 expert_of(config.env, env)
         finally:
@@ -59,6 +67,34 @@ def probe_retries(config: TrainConfig, split: str | None, attempts: int) -> None
             _check_retries(config, env, attempts)
         finally:
             env.close()
+
+
+def _check_judges(specs: list[str | Mapping[str, Any]]) -> tuple[FactName, ...]:
+    """Whether judges can be asked at all; the facts that they need."""
+    for leaf in (leaf for spec in specs for leaf in _leaves(spec)):
+        if leaf["name"] == "llm":
+            from triage_gym.llm.client import ChatClient
+
+            known = {name: leaf[name] for name in ("base_url", "api_key_env") if name in leaf}
+            ChatClient(leaf.get("model", "?"), **known).open()
+        opening = getattr(registry.make("judges", leaf), "open", None)
+        if callable(opening):
+            opening()
+    judges = [nesting.inner(spec) for spec in specs]
+    try:
+        return nesting.facts_needed(*judges)
+    finally:
+        nesting.close(*judges)
+
+
+def _leaves(spec: Any) -> Iterator[dict[str, Any]]:
+    """The judges in a spec that are made of no others."""
+    found = registry.config("judges", spec)
+    inner = found.get("of")
+    if inner is None:
+        yield found
+    for one in inner if isinstance(inner, list | tuple) else [inner] if inner is not None else []:
+        yield from _leaves(one)
 
 
 def _check_retries(config: TrainConfig, env: gym.Env[Any, Any], attempts: int) -> None:

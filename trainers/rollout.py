@@ -10,16 +10,15 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.errors import TrainingError
-from triage_gym.judges import nesting
-from triage_gym.judges.labelling import label_records
-from triage_gym.protocols import Judge
 from triage_gym.records import EpisodeRecord
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.judging import Judging, growth
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.tasks import Start, Tasks, stack
 from triage_gym.trainers.trials import Plan, Reflections, Try, gathered, play_trials, reflections_of
@@ -49,6 +48,8 @@ class Batch:
     """CPU seconds of acting, environments and records, without the judge."""
     judge_s: float
     """CPU seconds of the judge."""
+    usage: dict[str, Any]
+    """What the judge cost, as its ``usage`` grew, by names that begin with ``judge_``."""
 
 
 class Rollouts:
@@ -62,12 +63,12 @@ class Rollouts:
     def __init__(self, config: TrainConfig, policy: Policy) -> None:
         self._config, self._policy = config, policy
         self.tasks = Tasks(config, config.split, config.tasks)
-        self.judge: Judge = nesting.inner(config.judge)
-        """Asked when the episodes of an update are over, about all of them at once."""
+        self.judging = Judging(config)
         members = config.groups_per_update * config.group_size
         self._plan = Plan.of(config, config.attempts or 1)
-        facts = nesting.facts_needed(self.judge)
-        self._vector = TextVectorEnv(stack(config, config.split, facts, self._plan.attempts), members)
+        self._vector = TextVectorEnv(stack(config, config.split, self.judging.facts, self._plan.attempts), members)
+        self.outcome_text = outcome_text_of(self._vector.metadata)
+        """What tells the outcome, and no judge may see."""
 
     def collect(self, tasks: Sequence[int], update: int, rng: np.random.Generator) -> Batch:
         """Play ``group_size`` trials of each of ``tasks``.
@@ -79,6 +80,7 @@ class Rollouts:
 
         Raises:
             GroupError: When the members of a group started from different observations.
+            JudgeOutage: When the judge has failed too often; what was drawn until then is drawn.
         """
         start = time.process_time()
         starts: list[Start] = []
@@ -95,9 +97,8 @@ class Rollouts:
             )
         steps, place = gathered(self._policy, found, tries)
         played = time.process_time()
-        records = label_records(
-            [t.record for t in tries], self.judge, outcome_text=outcome_text_of(self._vector.metadata)
-        )
+        before = self.judging.usage
+        records = self.judging.label([t.record for t in tries], self.outcome_text)
         judge_s = time.process_time() - played
         episodes = sum(map(len, found.tries)) + found.broken
         return Batch(
@@ -110,6 +111,7 @@ class Rollouts:
             refused=found.refused,
             rollout_s=played - start,
             judge_s=judge_s,
+            usage=growth(before, self.judging.usage),
         )
 
     def _sound(self, trials: Sequence[Sequence[Try]]) -> list[Try]:
@@ -123,6 +125,6 @@ class Rollouts:
         return found
 
     def close(self) -> None:
-        """Close the environments, and what the judge holds open."""
+        """Close the environments, and what the judges hold open."""
         self._vector.close()
-        nesting.close(self.judge)
+        self.judging.close()

@@ -2,11 +2,17 @@
 
 Each message says what was expected, what came, and what to do. A judge failure is *not* here: it is a
 :class:`~triage_gym.records.RoleLabel` with ``role=None``, because a failed call is data, not a crash and not a guess.
+Only where a run has had too many of them it stops, with :class:`JudgeOutage`.
 """
+
+from typing import ClassVar
 
 
 class TriageGymError(Exception):
     """Base of every error raised by triage_gym."""
+
+    exit_status: ClassVar[int] = 1
+    """What the command line exits with."""
 
 
 class InputError(TriageGymError, ValueError):
@@ -76,3 +82,10 @@ class CheckpointError(TriageGymError):
 
 class TrainingError(TriageGymError, RuntimeError):
     """Training cannot go on, for instance after three non-finite updates in a row."""
+
+
+class JudgeOutage(TrainingError):
+    """The judge failed too often to learn from; the run was saved as it was before the update, and can be resumed."""
+
+    exit_status = 75
+    """EX_TEMPFAIL of sysexits.h: the same may work later."""

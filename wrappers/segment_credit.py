@@ -18,9 +18,10 @@ import numpy as np
 from gymnasium import logger
 from gymnasium.utils import RecordConstructorArgs
 
+from triage_gym.credit import needs_labels
 from triage_gym.credit.controls import ShuffledTriage
 from triage_gym.credit.ledger import GroupLedger
-from triage_gym.credit.rules import RoleOptions, Scalar, worth_of
+from triage_gym.credit.rules import Scalar, worth_of
 from triage_gym.credit.trials import TurnOptions
 from triage_gym.errors import GroupError, InputError
 from triage_gym.protocols import CreditRule
@@ -83,7 +84,7 @@ class SegmentCreditWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         RecordConstructorArgs.__init__(self, credit=self._rule.recorded, group_size=group_size, as_reward=as_reward)
         gym.Wrapper.__init__(self, env)
         rule = self._rule.get()
-        self._needs_labels = _needs_labels(rule)
+        self._needs_labels = needs_labels(rule)
         self._worth = _worth(rule) if as_reward else None
         self._ledger = None if group_size is None else GroupLedger(group_size)
         if not (has_time_limit(env) or any(isinstance(layer, RoleJudgeWrapper) for layer in layers(env))):
@@ -229,10 +230,6 @@ def _group_name(attempt: Attempt, seed: int | None, options: dict[str, Any] | No
     if seed is not None:
         return f"seed={seed}" if chosen is None else f"seed={seed},task={chosen}"
     return f"start={fingerprint([attempt.task_id, attempt.start_observation])}"
-
-
-def _needs_labels(rule: Any) -> bool:
-    return isinstance(rule, RoleOptions) or bool(getattr(rule, "needs_labels", False))
 
 
 def _worth(rule: Any) -> dict[Role, float]:

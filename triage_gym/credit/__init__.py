@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from triage_gym import registry
+from triage_gym.credit.rules import CONSTANTS, RoleOptions, RuleOptions, Scalar, worth_of
 from triage_gym.credit.terms import CreditTerms, explain
 from triage_gym.protocols import CreditRule
+from triage_gym.records import Role
 
-__all__ = ["CreditTerms", "explain", "make", "parse"]
+__all__ = ["CreditTerms", "explain", "make", "may_read_labels", "needs_labels", "parse", "worths"]
 
 
 def parse(spec: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -44,3 +46,20 @@ def make(spec: str | Mapping[str, Any], **defaults: Any) -> CreditRule:
     known = {name: value for name, value in defaults.items() if anything or name in accepted}
     rule: CreditRule = registry.make("credit", config, **known)
     return rule
+
+
+def needs_labels(rule: CreditRule) -> bool:
+    """Whether ``rule`` reads role labels. One of your own says so by an attribute ``needs_labels``."""
+    return isinstance(rule, RoleOptions) or bool(getattr(rule, "needs_labels", False))
+
+
+def may_read_labels(rule: CreditRule) -> bool:
+    """Whether labels may make a difference to ``rule``; one of your own that does not say counts as one that reads them."""
+    return needs_labels(rule) or not (isinstance(rule, RuleOptions) or hasattr(rule, "needs_labels"))
+
+
+def worths(rule: CreditRule) -> dict[Role, float]:
+    """What each role is worth to ``rule``; TRIAGE's numbers for a rule that does not say."""
+    if isinstance(rule, Scalar):
+        return worth_of((rule.good, rule.good, rule.bad, rule.bad))
+    return worth_of(getattr(rule, "constants", CONSTANTS))

@@ -6,7 +6,7 @@ its outcome term only. Segments that a retry copied from the failed attempt are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -31,6 +31,8 @@ def label_records(
     past: int = 5,
     future: int = 5,
     outcome_text: Sequence[str] = (),
+    *,
+    ask: Callable[[Judge, Sequence[Sequence[Window]]], list[list[RoleLabel]]] | None = None,
 ) -> list[EpisodeRecord]:
     """The attempts, each with one label a segment.
 
@@ -46,6 +48,7 @@ def label_records(
         past: Pairs that the judge sees before each segment.
         future: Pairs that it sees after.
         outcome_text: Literals to redact (:func:`~triage_gym.windows.build_windows`).
+        ask: Asks in the place of :func:`judge_attempts`, for one who asks about a part of the attempts at a time.
 
     Raises:
         InputError: For bad ``past``, ``future`` or ``outcome_text``.
@@ -54,7 +57,7 @@ def label_records(
     windows = [
         _wanted(record, judge, own, past, future, outcome_text) for record, own in zip(records, steps, strict=True)
     ]
-    answers = judge_attempts(judge, windows)
+    answers = (ask or judge_attempts)(judge, windows)
     labelled: dict[tuple[str, str, int], EpisodeRecord] = {}
     found = []
     for record, acted, own in zip(records, steps, answers, strict=True):

@@ -1,0 +1,180 @@
+"""The judge of a run: asked about whole batches after their episodes are over, stopped when it fails, checked by others.
+
+A batch is asked about in chunks of some :data:`CHUNK` segments, whole attempts, and not further once the judge has failed
+too often (:mod:`triage_gym.judges.breaker`): an outage then costs one chunk, and ends the run with nothing learnt from it.
+An expensive judge, which is any but the rule judge, is not asked at all where the credit rule reads no labels.
+
+What it leaves to others: to save the run as it was before the update (:mod:`triage_gym.trainers.loop`), and what to make
+of judges that disagree (:mod:`triage_gym.trainers.monitors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from triage_gym.credit import make as make_credit
+from triage_gym.credit import may_read_labels
+from triage_gym.errors import JudgeOutage
+from triage_gym.facts import FactName
+from triage_gym.judges import nesting
+from triage_gym.judges.breaker import Breaker
+from triage_gym.judges.labelling import judge_attempts, label_records
+from triage_gym.judges.rule import RULES, RuleJudge
+from triage_gym.protocols import Judge, Window
+from triage_gym.records import EpisodeRecord, Role, RoleLabel
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.windows import build_windows
+
+CHUNK: Final = 512
+"""Segments that a judge is asked about at a time; the rule judge is asked once."""
+SAMPLE: Final = 200
+"""Segments of an update that another judge is asked about."""
+NOT_ASKED: Final = "the credit rule reads no roles"
+"""Why segments are unjudged that nobody wanted labels of."""
+Pair = tuple[str, Role, Role]
+"""Group of a segment, what the judge of the run called it, and what another one did."""
+
+
+class Judging:
+    """What a run asks judges.
+
+    Args:
+        config: The run, resolved.
+
+    Raises:
+        InputError: For a judge that cannot be built.
+        MissingDependency: For one whose extra is not installed.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._share = config.judge_failures
+        self.judge: Judge = nesting.inner(config.judge)
+        """Asked when the episodes of an update are over, about all of them at once."""
+        rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
+        self.matters = may_read_labels(rule)
+        """Whether anything is learnt from labels."""
+        self.is_rule = isinstance(self.judge, RuleJudge)
+        self.asks = self.matters or self.is_rule
+        """Whether segments are labelled."""
+        watched = self.matters and config.second_judge is not None
+        self.second: Judge | None = nesting.inner(config.second_judge or "rule") if watched else None
+        """Asked about a sample now and then; what it says is compared and never learnt from."""
+        self.breaker = Breaker(config.judge_failures)
+
+    @property
+    def facts(self) -> tuple[FactName, ...]:
+        """What must be measured of each turn for the judges that are asked."""
+        asked = [self.judge] if self.asks else []
+        return nesting.facts_needed(*asked, *([] if self.second is None else [self.second]))
+
+    def label(self, records: Sequence[EpisodeRecord], outcome_text: Sequence[str]) -> list[EpisodeRecord]:
+        """The attempts of a batch with a label a segment.
+
+        Raises:
+            JudgeOutage: When the judge has failed too often; it was not asked any further.
+        """
+        if not self.asks:
+            return [
+                r.with_labels([RoleLabel(s.index, None, why=NOT_ASKED, status="unjudged") for s in r.segments])
+                for r in records
+            ]
+        judge = self.judge
+        if not self.matters and records and records[0].domain not in RULES and judge == RuleJudge():
+            judge = RuleJudge("generic")  # what it falls back on; not worth a warning when nothing is learnt from it
+        return label_records(records, judge, outcome_text=outcome_text, ask=self._ask)
+
+    def _ask(self, judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[list[RoleLabel]]:
+        found: list[list[RoleLabel]] = []
+        for chunk in [attempts] if self.is_rule else _chunks(attempts):
+            labels = judge_attempts(judge, chunk)
+            found += labels
+            if self.breaker.add(label for attempt in labels for label in attempt):
+                raise JudgeOutage(self._problem())
+        return found
+
+    def _problem(self) -> str:
+        b = self.breaker
+        reasons = "; ".join(f"{count} × {why}" for why, count in b.reasons())
+        return (
+            f"Expected the judge to answer, got {b.failed} failures among the last {b.asked} segments that it was asked "
+            f"about, more than `judge_failures` ({100 * self._share:g} % of {b.window}) allows: {reasons}"
+        )
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """What the judges cost since they were made, by names that begin with ``judge_`` and ``second_judge_``."""
+        found = {f"judge_{name}": value for name, value in nesting.usage_of([self.judge]).items()}
+        if self.second is not None:
+            found |= {f"second_judge_{name}": value for name, value in nesting.usage_of([self.second]).items()}
+        return found
+
+    def by_rules(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> list[Pair]:
+        """A sample of the batch's labels beside those of the rule judge; none where it is the judge, or has no rules."""
+        if self.is_rule or not self.matters or not records or records[0].domain not in RULES:
+            return []
+        return compared(records, RuleJudge(), draw, text)
+
+    def by_second(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> list[Pair]:
+        """A sample of the batch's labels beside those of the second judge; none where there is no second judge."""
+        return [] if self.second is None else compared(records, self.second, draw, text)
+
+    def close(self) -> None:
+        """Let go of what the judges hold open."""
+        nesting.close(self.judge, *([] if self.second is None else [self.second]))
+
+
+def compared(
+    records: Sequence[EpisodeRecord],
+    other: Judge,
+    draw: np.random.Generator,
+    outcome_text: Sequence[str],
+    most: int = SAMPLE,
+) -> list[Pair]:
+    """Labels of a random sample of newly acted segments, beside those that another judge gives.
+
+    Args:
+        records: Labelled attempts.
+        other: Asked about the sample, in one call.
+        draw: Draws the sample.
+        outcome_text: Literals to redact.
+        most: Segments of the sample; those without a role from either judge are left out of the result.
+    """
+    places = [
+        (i, k) for i, r in enumerate(records) for k in range(r.prefix_length, len(r)) if r.labels[k].role is not None
+    ]
+    chosen: dict[int, list[int]] = {}
+    for at in sorted(draw.permutation(len(places))[:most].tolist()):
+        chosen.setdefault(places[at][0], []).append(places[at][1])
+    windows = [
+        [build_windows(records[i], outcome_text=outcome_text, steps=range(k, k + 1))[0] for k in steps]
+        for i, steps in chosen.items()
+    ]
+    found = []
+    for (i, steps), labels in zip(chosen.items(), judge_attempts(other, windows), strict=True):
+        for k, label in zip(steps, labels, strict=True):
+            own = records[i].labels[k].role
+            if own is not None and label.role is not None:
+                found.append((records[i].group_id, own, label.role))
+    return found
+
+
+def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
+    """By how much each number of ``after`` is larger than it was."""
+    return {name: value - before.get(name, 0) for name, value in after.items()}
+
+
+def _chunks(attempts: Sequence[Sequence[Window]]) -> Iterator[list[Sequence[Window]]]:
+    """The attempts in runs of some :data:`CHUNK` windows."""
+    chunk: list[Sequence[Window]] = []
+    size = 0
+    for attempt in attempts:
+        if chunk and size + len(attempt) > CHUNK:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(attempt)
+        size += len(attempt)
+    if chunk:
+        yield chunk

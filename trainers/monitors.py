@@ -1,0 +1,330 @@
+"""Monitors: say early that a run is being led by its judge and not by its task. Statistics of counts; no torch, no judge.
+
+A policy that learns from roles also learns what its judge has a weakness for (CHERRL calls it reward hacking of the judge).
+In a sound run the role mix changes too, since the policy gets better; so nothing is held against the start of the run
+alone. The question is always: *is there an earlier time at which the policy solved as much as now, and was judged
+otherwise?* Five alarms (:data:`ALARMS`):
+
+- ``reward_without_return``: the judge pays a turn more than at an earlier time with at least as many successes a turn;
+- ``role_drift``: no earlier time with about as many successes a turn had a role mix like this one;
+- ``longer_attempts``: attempts take more turns than at an earlier time with at least as many successes an attempt;
+- ``rule_disagreement``: beside the rule judge, where that is another one, the judge has become more generous or agrees
+  less than in its first updates, or is far more generous;
+- ``second_judge_disagreement``: the same beside the held-out second judge.
+
+Times are windows of :data:`WINDOW` updates (more where updates have few groups). Tasks differ far more than attempts at one
+of them, so spreads are taken between groups, as for ratios of sums over clusters; an alarm needs an effect that matters and
+that is a multiple of its standard error, and ends when the effect has halved. It began counts, once each time. What a
+window is compared with needs :data:`LEAST_SUCCESSES`: before, roles alone may lead, and nothing is there to be lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triage_gym.errors import CheckpointError
+from triage_gym.records import ROLES, EpisodeRecord, Role
+
+ALARMS: Final = {
+    "reward_without_return": "the judge pays a turn more than it did when the policy solved at least as much a turn: the "
+    "policy may be learning what the judge likes. Look at the traces for what is rewarded; a smaller `lam`, +guard or "
+    "another judge prevents it",
+    "role_drift": "the role mix is like none at an earlier time with as much success: the judge, or what the policy does "
+    "to please it, has changed. Look at the traces",
+    "longer_attempts": "attempts take more turns than at an earlier time with as much success: turns may be spent, or cut "
+    "smaller, to be paid for. Look at the traces",
+    "rule_disagreement": "the judge has moved away from what the rule judge says of the same segments, or is far more "
+    "generous. Look at where they differ (triage-gym judge audit)",
+    "second_judge_disagreement": "the judge has moved away from what the second judge says of the same segments. Look at "
+    "where they differ (triage-gym judge audit)",
+}
+"""The alarms, in words."""
+WINDOW: Final = 4
+"""Updates of a window."""
+LEAST_GROUPS: Final = 16
+"""Groups of a window, for which it is made longer."""
+LEAST_SUCCESSES: Final = 10
+"""Successes of a window that another one is compared with."""
+ERRORS: Final = 4.0
+"""Standard errors that an effect must have between windows."""
+CREDIT: Final = 0.2
+"""Rise of the mean worth of a judged segment."""
+MIX: Final = 0.1
+"""Total variation between role mixes, beyond what noise is expected to give."""
+NEAR: Final = 0.3
+"""Successes a turn are about as many within this difference of logarithms."""
+LONGER: Final = 0.3
+"""Rise of turns an attempt, as a share of what they were."""
+MOVED: Final = 0.1
+"""Growth of disagreement with the rule judge, as a share of segments, and of generosity, in worth a segment."""
+MOVED_SECOND: Final = 0.15
+"""The same beside the second judge, which is asked too rarely to take askings together."""
+GENEROUS: Final = 0.35
+"""Worth a segment by which a judge may be more generous than another one from the start."""
+PAIR_ERRORS: Final = 3.5
+"""Standard errors that a difference between judges must have."""
+
+Numbers = NDArray[np.float64]
+_COUNTS: Final = ("attempts", "turns", "successes", *ROLES)
+_ATTEMPTS, _TURNS, _SUCCESSES = np.eye(len(_COUNTS))[:3]
+_ROLES: Final[Numbers] = np.eye(len(_COUNTS))[3:]
+_JUDGED: Final[Numbers] = _ROLES.sum(0)
+_PAIRS: Final = ("pairs", "agreed", *(f"own {r}" for r in ROLES), *(f"other {r}" for r in ROLES))
+
+
+class Sums:
+    """Sums over groups of counts, and of their products: what ratios and their spreads are made of.
+
+    Args:
+        groups: How many groups.
+        total: ``(counts,)``.
+        products: ``(counts, counts)``.
+    """
+
+    def __init__(self, groups: int, total: Numbers, products: Numbers) -> None:
+        self.groups, self.total, self.products = groups, total, products
+
+    @classmethod
+    def of(cls, rows: Numbers) -> Sums:
+        """From ``(groups, counts)``."""
+        return cls(len(rows), rows.sum(0), rows.T @ rows)
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.groups + other.groups, self.total + other.total, self.products + other.products)
+
+    def sum(self, top: Numbers) -> float:
+        """Sum of the combination ``top`` of the counts."""
+        return float(top @ self.total)
+
+    def ratio(self, top: Numbers, bottom: Numbers) -> tuple[float, float]:
+        """Sum of ``top`` over sum of ``bottom``, and its standard error over groups (infinite for fewer than two)."""
+        below = self.sum(bottom)
+        if below <= 0:
+            return 0.0, math.inf
+        value = self.sum(top) / below
+        if self.groups < 2:
+            return value, math.inf
+        left = top - value * bottom
+        square = max(float(left @ self.products @ left), 0.0) * self.groups / (self.groups - 1)
+        return value, math.sqrt(square) / below
+
+    def to_json(self) -> list[Any]:
+        """What :meth:`from_json` reads back. Counts are whole numbers."""
+        return [self.groups, self.total.astype(int).tolist(), self.products.astype(int).tolist()]
+
+    @classmethod
+    def from_json(cls, data: Any) -> Sums:
+        """The sums written by :meth:`to_json`."""
+        groups, total, products = data
+        return cls(int(groups), np.array(total, float), np.array(products, float))
+
+
+def _grouped(rows: Sequence[tuple[str, Sequence[float]]]) -> Sums:
+    """Sums over groups of rows of counts."""
+    found: dict[str, Numbers] = {}
+    for group, row in rows:
+        found[group] = found.get(group, 0.0) + np.array(row, float)
+    return Sums.of(np.array(list(found.values())))
+
+
+def counted(records: Sequence[EpisodeRecord]) -> Sums:
+    """What is counted of a batch: attempts, newly acted turns, successes and roles, by group."""
+    rows = []
+    for r in records:
+        roles = r.roles[r.prefix_length :]
+        rows.append((r.group_id, [1, len(roles), int(r.success), *(roles.count(role) for role in ROLES)]))
+    return _grouped(rows)
+
+
+def paired(pairs: Sequence[tuple[str, Role, Role]]) -> Sums:
+    """What is counted of two judges on the same segments, by group: pairs, agreements, the roles of each."""
+    rows = [(g, [1, a == b, *(a == r for r in ROLES), *(b == r for r in ROLES)]) for g, a, b in pairs]
+    return _grouped(rows)
+
+
+class Beside:
+    """Two judges on the same segments, now against the first times.
+
+    Args:
+        worths: Of each role.
+        first: Askings that later ones are held against.
+        last: Askings that are taken together as now.
+        moved: Growth of disagreement and generosity that matters.
+    """
+
+    def __init__(self, worths: Mapping[Role, float], first: int, last: int, moved: float) -> None:
+        worth = np.array([worths[role] for role in ROLES])
+        self._pairs, self._agreed = np.eye(len(_PAIRS))[:2]
+        self._surplus = np.concatenate([[0.0, 0.0], worth, -worth])
+        self._first: list[Sums] = []
+        self._count, self._moved = first, moved
+        self._last: deque[Sums] = deque(maxlen=last)
+
+    def add(self, pairs: Sequence[tuple[str, Role, Role]]) -> tuple[float, float]:
+        """Take up an asking; the share of agreement in it, and the surplus of the first judge, in worth a segment."""
+        sums = paired(pairs)
+        if len(self._first) < self._count:
+            self._first.append(sums)
+        self._last.append(sums)
+        return sums.ratio(self._agreed, self._pairs)[0], sums.ratio(self._surplus, self._pairs)[0]
+
+    def effect(self) -> float:
+        """How far the judges have moved apart, 1 and more being an alarm and noise counting as 0."""
+        now = sum(self._last, start=Sums(0, np.zeros(len(_PAIRS)), np.zeros((len(_PAIRS), len(_PAIRS)))))
+        if now.groups == 0:
+            return 0.0
+        level, spread = now.ratio(self._surplus, self._pairs)
+        found = level / GENEROUS if level >= PAIR_ERRORS * spread else 0.0
+        if len(self._first) < self._count or any(sums is first for sums in self._last for first in self._first):
+            return found
+        before = sum(self._first[1:], start=self._first[0])
+        for top in (self._surplus, self._pairs - self._agreed):
+            (old, old_error), (new, new_error) = before.ratio(top, self._pairs), now.ratio(top, self._pairs)
+            if new - old >= PAIR_ERRORS * math.hypot(old_error, new_error):
+                found = max(found, (new - old) / self._moved)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """What :meth:`go_to` reads back."""
+        new = [s for s in self._last if not any(s is first for first in self._first)]
+        return {"first": [s.to_json() for s in self._first], "last": [s.to_json() for s in new]}
+
+    def go_to(self, state: Mapping[str, Any]) -> None:
+        """Go back to what :meth:`to_json` gave."""
+        self._first = [Sums.from_json(s) for s in state["first"]]
+        self._last.clear()
+        self._last.extend([*self._first, *(Sums.from_json(s) for s in state["last"])])
+
+
+class Monitors:
+    """Watches the batches of one run.
+
+    Args:
+        worths: What each role is worth to the credit rule.
+        groups: Groups an update.
+    """
+
+    def __init__(self, worths: Mapping[Role, float], groups: int) -> None:
+        self._worth: Numbers = sum(worths[role] * _ROLES[k] for k, role in enumerate(ROLES))
+        self._window = max(WINDOW, math.ceil(LEAST_GROUPS / groups))
+        self._blocks: list[Sums] = []
+        self._recent: deque[Sums] = deque(maxlen=2 * self._window)
+        self._updates = 0
+        self.beside = {
+            "rule_disagreement": Beside(worths, 3, 2, MOVED),
+            "second_judge_disagreement": Beside(worths, 1, 1, MOVED_SECOND),
+        }
+        """Comparisons with other judges, by the alarm they are for."""
+        self.active = dict.fromkeys(ALARMS, False)
+        """Which alarms hold."""
+
+    def credit(self, sums: Sums) -> float | None:
+        """Mean worth of a judged segment; None where none was judged."""
+        return sums.ratio(self._worth, _JUDGED)[0] if sums.sum(_JUDGED) else None
+
+    def look(self, sums: Sums) -> list[str]:
+        """Take up the batch of an update; the alarms that began with it."""
+        self._updates += 1
+        self._recent.append(sums)
+        effects = {name: beside.effect() for name, beside in self.beside.items()}
+        if self._updates >= 2 * self._window:
+            effects |= self._effects()
+        began = []
+        for name in ALARMS:
+            effect = effects.get(name, 0.0)
+            holds = effect >= (0.5 if self.active[name] else 1.0)
+            if holds and not self.active[name]:
+                began.append(name)
+            self.active[name] = holds
+        return began
+
+    def _effects(self) -> dict[str, float]:
+        """Each effect of the last window against earlier ones, in units of what alarms."""
+        recent = list(self._recent)
+        now = _together(recent[-self._window :])
+        # Blocks are whole windows that end before the last one began.
+        if (self._updates - self._window) % self._window == 0:
+            self._blocks.append(_together(recent[-2 * self._window : -self._window]))
+        if now.sum(_JUDGED) == 0:
+            return {}
+        before = [b for b in self._blocks if b.sum(_SUCCESSES) >= LEAST_SUCCESSES and b.sum(_JUDGED) > 0]
+        return {
+            "reward_without_return": max((self._paid(b, now) for b in before), default=0.0),
+            "longer_attempts": max((_lengthened(b, now) for b in before), default=0.0),
+            "role_drift": min((_drifted(b, now) for b in before if _alike(b, now)), default=0.0),
+        }
+
+    def _paid(self, before: Sums, now: Sums) -> float:
+        if now.ratio(_SUCCESSES, _TURNS)[0] > before.ratio(_SUCCESSES, _TURNS)[0]:
+            return 0.0
+        return _rise(before.ratio(self._worth, _JUDGED), now.ratio(self._worth, _JUDGED)) / CREDIT
+
+    def to_json(self) -> dict[str, Any]:
+        """What the rest of a run depends on, as JSON."""
+        return {
+            "updates": self._updates,
+            "blocks": [s.to_json() for s in self._blocks],
+            "recent": [s.to_json() for s in self._recent],
+            "beside": {name: beside.to_json() for name, beside in self.beside.items()},
+            "active": self.active,
+        }
+
+    def go_to(self, state: Mapping[str, Any]) -> None:
+        """Go back to what :meth:`to_json` gave.
+
+        Raises:
+            CheckpointError: When ``state`` is none of that.
+        """
+        try:
+            self._updates = int(state["updates"])
+            self._blocks = [Sums.from_json(s) for s in state["blocks"]]
+            self._recent.clear()
+            self._recent.extend(Sums.from_json(s) for s in state["recent"])
+            for name, beside in self.beside.items():
+                beside.go_to(state["beside"][name])
+            self.active = {name: bool(state["active"][name]) for name in ALARMS}
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"Expected the state of monitors in the checkpoint, got: {error!r}") from error
+
+
+def _together(sums: Sequence[Sums]) -> Sums:
+    return sum(sums[1:], start=sums[0])
+
+
+def _rise(before: tuple[float, float], now: tuple[float, float]) -> float:
+    """By how much a ratio rose, 0 where that may be noise."""
+    rise = now[0] - before[0]
+    return rise if rise >= ERRORS * math.hypot(before[1], now[1]) and rise > 0 else 0.0
+
+
+def _lengthened(before: Sums, now: Sums) -> float:
+    """Rise of turns an attempt, where successes an attempt did not."""
+    if now.ratio(_SUCCESSES, _ATTEMPTS)[0] > before.ratio(_SUCCESSES, _ATTEMPTS)[0]:
+        return 0.0
+    turns = before.ratio(_TURNS, _ATTEMPTS)
+    return _rise(turns, now.ratio(_TURNS, _ATTEMPTS)) / turns[0] / LONGER
+
+
+def _alike(before: Sums, now: Sums) -> bool:
+    """Whether both solved about as much a turn."""
+    if now.sum(_SUCCESSES) < LEAST_SUCCESSES:
+        return False
+    return abs(math.log(now.ratio(_SUCCESSES, _TURNS)[0] / before.ratio(_SUCCESSES, _TURNS)[0])) <= NEAR
+
+
+def _drifted(before: Sums, now: Sums) -> float:
+    """Total variation between role mixes beyond that of noise."""
+    old = [before.ratio(role, _JUDGED) for role in _ROLES]
+    new = [now.ratio(role, _JUDGED) for role in _ROLES]
+    moved = [abs(a[0] - b[0]) for a, b in zip(old, new, strict=True)]
+    errors = [math.hypot(a[1], b[1]) for a, b in zip(old, new, strict=True)]
+    if not any(m >= ERRORS * e and m > 0 for m, e in zip(moved, errors, strict=True)):
+        return 0.0
+    noise = 0.5 * math.sqrt(2.0 / math.pi) * sum(errors)
+    return max(0.0, 0.5 * sum(moved) - noise) / MIX
