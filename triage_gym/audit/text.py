@@ -36,8 +36,10 @@ def share(count: int, of: int) -> str:
 
 
 def amount(value: float) -> str:
-    """A cost: four digits at most before the point go with two after it."""
-    return f"{value:,.0f}" if value == round(value) or abs(value) >= 10_000 else f"{value:,.2f}"
+    """A cost, short: ``12,346``, ``3.14``, ``0.004``."""
+    if value == round(value) or abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
 def summary(found: Audit) -> str:

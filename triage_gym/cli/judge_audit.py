@@ -47,6 +47,8 @@ class JudgeAudit:
 
         if not 1 <= self.bins <= 100:
             raise InputError(f"Expected --bins from 1 to 100, got {self.bins}")
+        if self.seed < 0:
+            raise InputError(f"Expected --seed to be at least 0, got {self.seed}")
         rows = load(self.file)
         judges = _judges(self.judge)
         try:

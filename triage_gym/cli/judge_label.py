@@ -107,8 +107,10 @@ class JudgeLabel:
 
     def _page(self, path: Path, rows: list[LabelledWindow]) -> int:
         from triage_gym.audit.label_page import render
+        from triage_gym.audit.labels import check_name
 
-        path.write_text(render(rows, self.name or ""), encoding="utf-8")
+        name = "" if self.name is None else check_name(self.name)
+        path.write_text(render(rows, name), encoding="utf-8")
         say(f"{count(len(rows), 'segment')} to label in a browser: {path}")
         say(f"Then: triage-gym judge label {sanitize_line(self.files[0])} THE-SAVED-FILE --merge --out OUT")
         return 0
