@@ -78,11 +78,13 @@ def roles(*turns: Turn) -> str:
         # Searches and pages.
         ("N", [("search[bunk bed]", results(OTHER))]),
         ("ER", [FIND, FIND]),
+        ("NR", [("search[hand cream]", results()), ("search[hand cream]", results())]),
         ("ER", [FIND, ("search[cream hand, free oil]", FIRST)]),
         ("EE", [FIND, ("search[hand cream for dry skin]", results(FRESH, LESS))]),
         ("ER", [FIND, ("search[hand cream]", results(LESS, GOOD))]),
         ("EE", [FIND, ("click[next >]", results(FRESH, number=2))]),
-        ("ER", [FIND, ("click[next >]", results(number=2))]),
+        ("ENR", [FIND, ("click[next >]", results(number=2)), ("click[next >]", results(number=3))]),
+        ("ENNR", [FIND, ("click[next >]", results(number=2)), PREV, ("click[next >]", results(number=2))]),
         ("EEN", [FIND, ("click[next >]", results(FRESH, number=2)), PREV]),
         # Opening.
         ("EE", [FIND, ("click[b0aaaaaaa2]", item(LESS))]),
@@ -124,6 +126,12 @@ def test_roles(expected: str, turns: list[Turn]) -> None:
 def test_choosing_after_leaving_is_paid_once() -> None:
     loop = [OPEN, LAVENDER, BACK, FIND]
     assert roles(FIND, *loop * 3, OPEN).count("D") == 2
+
+
+def test_pages_that_left_the_window_are_not_new_again() -> None:
+    second = ("click[next >]", results(FRESH, number=2))
+    waiting = [("buy it", second[1])] * 6
+    assert roles(FIND, second, *waiting, ("click[< prev]", FIRST), second) == "EE" + "N" + "R" * 5 + "NN"
 
 
 def test_reasons_are_concrete() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -236,8 +237,8 @@ def _item(fields: Sequence[str], buttons: Iterable[int], clicked: frozenset[str]
     offer = Offer("", fields[end - 1], price_of(fields[end]))
     marked = frozenset(buttons)
     groups: list[tuple[str, list[str]]] = []
-    for i, field in enumerate(fields[: end - 1]):
-        name = field.lower()
+    for i, text in enumerate(fields[: end - 1]):
+        name = text.lower()
         if (i not in marked) if marked else _is_option_name(name):
             groups.append((name, []))
         elif groups:
@@ -255,3 +256,66 @@ def price_of(text: str) -> float | None:
     """The lower end of a price such as ``$5.0 to $9.5``."""
     number = _NUMBER.search(text.replace(",", "")[:64])
     return float(number[0]) if number else None
+
+
+def query_key(query: str) -> str:
+    """The words of a query in alphabetical order: equal for searches that find the same."""
+    return " ".join(sorted(words_of(query)))
+
+
+@dataclass
+class Trail:
+    """Where the shopper is and has been, by the actions that the shop took; others must be left out."""
+
+    place: Kind = "index"
+    asin: str = ""
+    """Of the product that is looked at; "" elsewhere."""
+    opened: set[str] = field(default_factory=set)
+    chosen: list[str] = field(default_factory=list)
+    """Options of this product in the order of the clicks."""
+    queries: set[str] = field(default_factory=set)
+    """Searches that were made, by :func:`query_key`."""
+    query: str = ""
+    """The last one."""
+    number: int = 0
+    """Of its results page that was shown last."""
+    pages: set[tuple[str, int]] = field(default_factory=set)
+    """Searches with the results pages that were shown."""
+    looked: set[tuple[str, str]] = field(default_factory=set)
+    """Products with the sub-pages that were opened."""
+    ever: set[tuple[str, str]] = field(default_factory=set)
+    """Products with the options that were ever chosen for them."""
+
+    def apply(self, text: str) -> None:
+        """Follow one action."""
+        name, argument = parse_action(text)
+        if name == "search":
+            self.query, self.number = query_key(argument), 0
+            self.queries.add(self.query)
+            self._turn(1)
+        elif argument == BACK:
+            self._leave("index")
+        elif argument == PREV and self.place == "sub":
+            self.place = "item"
+        elif argument == PREV:
+            self._turn(-1 if self.place == "results" else 0)
+        elif argument == NEXT and self.place == "results":
+            self._turn(1)
+        elif self.place == "results":
+            self.place, self.asin = "item", argument
+            self.opened.add(argument)
+        elif self.place == "item" and argument in SUB_PAGES:
+            self.place = "sub"
+            self.looked.add((self.asin, argument))
+        elif self.place == "item":
+            self.chosen.append(argument)
+            self.ever.add((self.asin, argument))
+
+    def _turn(self, pages: int) -> None:
+        self._leave("results")
+        self.number += pages
+        self.pages.add((self.query, self.number))
+
+    def _leave(self, place: Kind) -> None:
+        self.place, self.asin = place, ""
+        self.chosen.clear()

@@ -1,24 +1,28 @@
 """Roles of WebShop turns by rule, from the text of a window alone.
 
-- **D**: opens the offer that fits the instruction best; chooses an option that the instruction names; comes back from a
-  sub-page or a lesser product to what fits; buys a product of the right kind and price with the named options chosen.
-- **E**: a search for words of the instruction and a further page, when they show products that were not shown before; the
-  first look at a product that may fit, at its description and its features.
-- **R**: damage (buying against kind, price or options; choosing against the instruction; leaving a product or a page of
-  results that fits for something else); the same search, product or sub-page again when nothing new comes of it.
-- **N**: the rest.
+- **D**: opens an offer that fits better than the others and than those opened before; chooses an option that the instruction
+  names; buys a product of the right kind and price with all named options chosen.
+- **E**: a search for words of the instruction, or a further page, that shows products not shown before; the first look at a
+  product that may fit, at its description and its features.
+- **R**: damage (buying against kind, price or options; undoing a choice that is asked for; leaving a product that is ready to
+  be bought, or one that the next turns come back to; turning away from results with an unopened offer that fits); the same
+  search, product, sub-page, wrong option or refused action again; a search that shows known products only.
+- **N**: the rest, such as an option that nobody asked for and a first wrong one, which the shop scores like none at all, and
+  the ways back.
 
 Damage beats D, D beats E; a first harmless no-op is N, its repetition R. Which products were opened and looked at, what was
-searched for and which options are chosen follow from all earlier actions, what was shown from the window only.
+searched for and which options are chosen follow from all earlier actions (so the shop need not show what is chosen), what
+was shown and what comes next from the window only. Each offer and each option of a product is D once, each search
+and each page of it E once, so that leaving and coming back does not pay.
 
-What it cannot know: attributes that neither title nor a page seen in the window names; synonyms and other spellings; which
-of several values was meant by an instruction that names none word for word; the price drawn from a range (a range that
-begins below the limit passes); in plain wordings, groups of options with unusual names.
+What it cannot know: attributes that neither title nor a sub-page in the window names, so that nearly right products look
+right; synonyms and other spellings; which value was meant by an instruction that names none word for word; the price drawn
+from a range (a range that begins below the limit passes); in plain wordings, groups of options with unusual names; where
+earlier actions outside of the window led, if the shop refused some of them unsaid.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from triage_gym.domains import webshop as shop
@@ -52,56 +56,12 @@ class WebShopRules:
         return _refused(window)
 
 
-@dataclass
-class Trail:
-    """Where the shopper is and has been, by the actions that the shop took."""
-
-    place: str = "index"
-    asin: str = ""
-    opened: dict[str, None] = field(default_factory=dict)
-    chosen: list[str] = field(default_factory=list)
-    queries: dict[str, int] = field(default_factory=dict)
-    """By its words, how often a search was made."""
-    query: str = ""
-    """Words of the last search."""
-    looked: set[tuple[str, str]] = field(default_factory=set)
-    ever: set[tuple[str, str]] = field(default_factory=set)
-    """Products with the options that were ever chosen for them."""
-
-    def apply(self, text: str) -> None:
-        """Follow one action."""
-        name, argument = shop.parse_action(text)
-        if name == "search":
-            self.query = _query_key(argument)
-            self.queries[self.query] = self.queries.get(self.query, 0) + 1
-            self._leave("results")
-        elif argument == shop.BACK:
-            self._leave("index")
-        elif argument == shop.PREV and self.place == "sub":
-            self.place = "item"
-        elif argument == shop.PREV:
-            self._leave("results")
-        elif self.place == "results" and argument != shop.NEXT:
-            self.place, self.asin = "item", argument
-            self.opened[argument] = None
-        elif self.place == "item" and argument in shop.SUB_PAGES:
-            self.place = "sub"
-            self.looked.add((self.asin, argument))
-        elif self.place == "item":
-            self.chosen.append(argument)
-            self.ever.add((self.asin, argument))
-
-    def _leave(self, place: str) -> None:
-        self.place, self.asin = place, ""
-        self.chosen.clear()
-
-
 class _View:
     """A window as the rules see it."""
 
     def __init__(self, window: Window, goal: Goal, page: Page, after: Page) -> None:
         self.window, self.goal, self.page, self.after = window, goal, page, after
-        self.trail = Trail()
+        self.trail = shop.Trail()
         for action in window.earlier_actions or [pair.action for pair in window.past]:
             self.trail.apply(action)
         self._product: Product | None = None
@@ -111,7 +71,7 @@ class _View:
         """The product of the page, judged."""
         if self._product is None:
             self._product = Product(self.goal, self.page, self._said())
-            self._product.choose(self.page.chosen if self.page.chosen is not None else self.trail.chosen)
+            self._product.choose(self.trail.chosen if self.page.chosen is None else sorted(self.page.chosen))
         return self._product
 
     def _said(self) -> list[str]:
@@ -125,10 +85,11 @@ class _View:
                 said.clear()
         return said
 
-    def shown(self) -> set[str]:
-        """Products on the results pages of the window so far."""
+    def new(self) -> set[str]:
+        """Products of the results that came which the window has not shown before."""
         pages = [self.page, *(shop.parse_page(pair.observation) for pair in self.window.past)]
-        return {offer.asin for page in pages if page.kind == "results" for offer in page.offers}
+        shown = {offer.asin for page in pages if page.kind == "results" for offer in page.offers}
+        return {offer.asin for offer in self.after.offers if self.after.kind == "results"} - shown
 
     def best_opened(self) -> float:
         """Worth of the best offer of the window so far that was opened; 0 for none."""
@@ -147,7 +108,7 @@ class _View:
     def comes_back_to_search(self) -> bool:
         """Whether the next turn is the search that led here."""
         following = [shop.parse_action(pair.action) for pair in self.window.future[:1]]
-        return any(each.name == "search" and _query_key(each.argument) == self.trail.query for each in following)
+        return any(each.name == "search" and shop.query_key(each.argument) == self.trail.query for each in following)
 
     def goes_on(self) -> bool:
         """Whether the turn after this one does something with the product that is open then."""
@@ -210,7 +171,7 @@ class Product:
         """Whether it fits, and all that the instruction names is chosen."""
         return self.fits and bool(self.wanted) and not self.missing()
 
-    def choose(self, values: frozenset[str] | list[str]) -> None:
+    def choose(self, values: list[str]) -> None:
         """Take these values as chosen, later ones in place of earlier ones of their group."""
         for value in values:
             place = self.group_of(value)
@@ -272,31 +233,29 @@ def _refused(window: Window) -> Verdict:
 
 
 def _search(view: _View, query: str) -> Verdict:
-    used = view.trail.queries.get(_query_key(query), 0)
-    new = {offer.asin for offer in view.after.offers} - view.shown()
+    key = shop.query_key(query)
+    new = view.new()
     if view.page.kind == "item" and view.product.ready:
         return "R", "searches on, with the product that fits open and its options chosen"
-    if not new or used:
-        return _known_results(view, again=bool(used) and _query_key(query) == view.trail.query, used=used)
+    if key not in view.trail.queries and not view.after.offers:
+        return "N", "a search that finds nothing"
+    if not new or key in view.trail.queries:
+        return _known_results(view, key)
     if not view.goal.words & shop.stems_of(query):
         return "N", "searches for nothing that is asked for"
     return "E", f"{'a further' if view.trail.queries else 'the first'} search: {len(new)} new products"
 
 
-def _known_results(view: _View, *, again: bool, used: int) -> Verdict:
+def _known_results(view: _View, key: str) -> Verdict:
     """Results that are known: from elsewhere a way back, where something may fit; else nothing."""
-    if view.page.kind == "results" and again:
+    if view.page.kind == "results" and key == view.trail.query:
         return "R", "the same search again"
-    if not used:
+    if key not in view.trail.queries:
         return "R", "a search that shows no new product"
     if view.trail.asin and view.comes_back_to(view.trail.asin):
         return "R", "searches as before, and then comes back to this product"
     best, _ = view.best(view.after)
     return ("N", "back to known results") if best else ("R", "back to known results, none of which fits")
-
-
-def _query_key(query: str) -> str:
-    return " ".join(sorted(shop.words_of(query)))
 
 
 def _click(view: _View, action: Action) -> Verdict:
@@ -331,11 +290,12 @@ def _leave(view: _View, where: str) -> Verdict:
 
 
 def _turn_page(view: _View) -> Verdict:
-    new = {offer.asin for offer in view.after.offers} - view.shown()
-    if new:
+    new = view.new()
+    if new and (view.trail.query, view.after.number) not in view.trail.pages:
         return "E", f"a further page: {len(new)} new products"
-    if view.window.next_observation == view.window.observation or not view.after.offers:
-        return "R", "a page without products"
+    if not view.after.offers:
+        known = not view.page.offers or any(p.observation == view.window.next_observation for p in view.window.past)
+        return ("R", "a page without products again") if known else ("N", "a page without products")
     best, _ = view.best(view.after)
     return ("N", "back to known results") if best else ("R", "back to known results, none of which fits")
 
