@@ -27,6 +27,8 @@ PLAIN: list[Any] = [
     Triage(whiten=False, guard=True),
     ShuffledTriage(whiten=False),
     RolesOnly(whiten=False),
+    Triage(whiten=False, soft=True, magnitude=True),
+    Triage(whiten=False, capped=True, caps=(1.2, 0.8, 0.7)),
 ]
 WHITENED: list[Any] = [
     GRPO(whiten=True),
@@ -36,16 +38,21 @@ WHITENED: list[Any] = [
     Triage(guard=True),
     ShuffledTriage(),
     RolesOnly(),
+    Triage(soft=True, magnitude=True, capped=True),
 ]
 RULES = PLAIN + WHITENED
-ROLE_RULES = [Scalar(), Triage(), Triage(guard=True), ShuffledTriage(), RolesOnly(), *PLAIN[3:]]
+ROLE_RULES = [*WHITENED[2:], *PLAIN[3:]]
+SHARES = [None, (0.7, 0.1, 0.1, 0.1), (0.0, 0.0, 0.5, 0.5), (0.2, 0.9, 0.0, 0.4), (0.0, 0.0, 0.0, 0.0)]
+"""Probabilities that labels may have; a judge need not make them sum to 1."""
 
 
 def rollout(group: str, number: int, score: float, roles: str, prefix: int = 0, error: bool = False) -> EpisodeRecord:
     """A record with one segment a letter; ``-`` is an unjudged segment."""
     segments = tuple(Segment(k, f"o{k}", f"{group}/{number}/{k}", f"o{k + 1}") for k in range(len(roles)))
     labels = tuple(
-        RoleLabel(k, None, status="failed") if r == "-" else RoleLabel(k, r)  # type: ignore[arg-type]
+        RoleLabel(k, None, status="failed")
+        if r == "-"
+        else RoleLabel(k, r, probabilities=SHARES[(number + k) % len(SHARES)], magnitude=(number + 2 * k) % 5 / 4)  # type: ignore[arg-type]
         for k, r in enumerate(roles)
     )
     return EpisodeRecord(
@@ -211,6 +218,10 @@ def test_the_role_term_is_bounded(
     for rule in (Triage, ShuffledTriage):
         for a, base in zip(rule(lam=lam, constants=constants, whiten=False)(batch), outcome, strict=True):
             assert np.all(np.abs(a - base) <= bound)
+    for options in ({"soft": True, "magnitude": True}, {"capped": True}, {"soft": True, "capped": True}):
+        rule = Triage(lam=lam, constants=constants, whiten=False, **options)
+        for a, base in zip(rule(batch), outcome, strict=True):
+            assert np.all(np.abs(a - base) <= bound), options
     for a, base in zip(Scalar(lam=lam, whiten=False)(batch), outcome, strict=True):
         assert np.all(np.abs(a - base) <= 0.5 * lam + 1e-12)
 

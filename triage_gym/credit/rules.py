@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from triage_gym.credit.outcome import EPS, outcome_advantages, outcome_varies
 from triage_gym.credit.terms import CreditTerms, DType, Segments, check_number, combine, role_values
+from triage_gym.credit.worth import CAPS, check_caps, segment_worths
 from triage_gym.errors import InputError
 from triage_gym.protocols import Advantages
 from triage_gym.records import ROLES, EpisodeRecord, Role
@@ -92,10 +93,16 @@ class RoleOptions(RuleOptions):
             roles: One a segment, None for an unjudged one.
             worth: Of each role.
         """
+        return self.credit_worths(segments, outcome, role_values(roles, worth))
+
+    def credit_worths(
+        self, segments: Segments, outcome: NDArray[np.float64], worths: NDArray[np.float64]
+    ) -> list[CreditTerms]:
+        """As :meth:`credit`, with the worth of each segment, NaN for unjudged ones, shape ``(segments,)``."""
         return combine(
             segments,
             outcome[segments.owner],
-            role_values(roles, worth),
+            worths,
             lam=self.lam,
             live=outcome_varies(segments.records) if self.guard else None,
             whitened=self.whiten,
@@ -138,6 +145,13 @@ def check_constants(constants: Any) -> None:
         raise InputError(f"Expected `constants` to be the worth of {', '.join(ROLES)}, got {constants!r}")
     for role, worth in zip(ROLES, constants, strict=True):
         check_number(f"constants[{role}]", worth)
+
+
+def check_worth_options(rule: Any) -> None:
+    """Raise InputError unless ``soft``, ``magnitude``, ``capped`` and ``caps`` of ``rule`` are sound."""
+    for name in ("soft", "magnitude", "capped"):
+        check_bool(name, getattr(rule, name))
+    check_caps(rule.caps)
 
 
 def worth_of(constants: Sequence[float]) -> dict[Role, float]:
@@ -199,16 +213,30 @@ class Scalar(OutcomeAndRoleOptions):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Triage(OutcomeAndRoleOptions):
-    """Outcome advantage plus λ times the worth of the segment's role (TRIAGE, arXiv:2606.32017)."""
+    """Outcome advantage plus λ times the worth of the segment's role (TRIAGE, arXiv:2606.32017).
+
+    The options beyond the paper are worked out in :mod:`triage_gym.credit.worth`.
+    """
 
     constants: tuple[float, float, float, float] = CONSTANTS
     """Worth of D, E, N, R."""
+    soft: bool = False
+    """Weigh all four roles by the judge's probabilities, where it gives them."""
+    magnitude: bool = False
+    """Multiply with the judge's magnitude, where it gives one."""
+    capped: bool = False
+    """Bound what an attempt collects for its labels, against a policy that farms the judge."""
+    caps: tuple[float, float, float] = CAPS
+    """Most that an attempt collects for D, E and R with ``capped``."""
 
     def __post_init__(self) -> None:
         OutcomeAndRoleOptions.__post_init__(self)
         check_constants(self.constants)
+        check_worth_options(self)
 
     def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
         """How each record's advantages came about."""
         segments = Segments(records)
-        return self.credit(segments, self.outcome(records), segments.roles(), worth_of(self.constants))
+        caps = self.caps if self.capped else None
+        worths = segment_worths(segments, self.constants, soft=self.soft, magnitude=self.magnitude, caps=caps)
+        return self.credit_worths(segments, self.outcome(records), worths)

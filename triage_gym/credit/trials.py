@@ -42,9 +42,11 @@ from triage_gym.credit.rules import (
     check_bool,
     check_choice,
     check_constants,
-    worth_of,
+    check_worth_options,
 )
-from triage_gym.credit.terms import CreditTerms, Segments, check_number, combine, role_values
+from triage_gym.credit.terms import CreditTerms, Segments, check_number, combine
+from triage_gym.credit.worth import CAPS, segment_worths
+from triage_gym.errors import InputError
 from triage_gym.records import POLICY, EpisodeRecord, RetryFrom
 
 Base = Literal["grpo", "gigpo"]
@@ -75,6 +77,14 @@ class TurnOptions(RuleOptions):
     """Weight λ of the role term. 0 is the rule without."""
     constants: tuple[float, float, float, float] = CONSTANTS
     """Worth of D, E, N, R."""
+    soft: bool = False
+    """Weigh all four roles by the judge's probabilities; as the next three, see :mod:`triage_gym.credit.worth`."""
+    magnitude: bool = False
+    """Multiply with the judge's magnitude."""
+    capped: bool = False
+    """Bound what an attempt collects for its labels."""
+    caps: tuple[float, float, float] = CAPS
+    """Most that it collects for D, E and R with ``capped``."""
 
     def __post_init__(self) -> None:
         RuleOptions.__post_init__(self)
@@ -85,6 +95,10 @@ class TurnOptions(RuleOptions):
         check_bool("triage", self.triage)
         check_number("lam", self.lam, least=0.0)
         check_constants(self.constants)
+        check_worth_options(self)
+        idle = [name for name in ("soft", "magnitude", "capped") if getattr(self, name) and not self.triage]
+        if idle:
+            raise InputError(f"Expected `triage` with `{idle[0]}`, got a rule without roles; add triage=True (+triage)")
 
     @property
     def needs_labels(self) -> bool:
@@ -95,7 +109,10 @@ class TurnOptions(RuleOptions):
         """How each record's advantages came about; ``outcome`` is the credit of the turn before roles."""
         segments = Segments(records)
         outcome = self.isolated(segments)
-        worth = role_values(segments.roles(), worth_of(self.constants)) if self.triage else None
+        worth = None
+        if self.triage:
+            caps = self.caps if self.capped else None
+            worth = segment_worths(segments, self.constants, soft=self.soft, magnitude=self.magnitude, caps=caps)
         return combine(segments, outcome, worth, lam=self.lam, whitened=self.whiten, eps=self.eps, dtype=self.dtype)
 
     @abstractmethod
