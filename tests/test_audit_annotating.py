@@ -291,6 +291,15 @@ def test_the_page_shows_windows_and_nothing_that_must_not_be_seen() -> None:
     assert "default-src 'none'" in page
 
 
+def test_what_a_browser_keeps_is_the_annotators_own() -> None:
+    keys = set()
+    for rows, name in ((ROWS, "ann"), (ROWS, "bob"), (ROWS[:2], "ann")):
+        found = Tags()
+        found.feed(render(rows, name))
+        keys.add(json.loads(found.scripts[0])["key"])
+    assert len(keys) == 3
+
+
 def test_the_script_writes_the_form_that_is_read(tmp_path: Path) -> None:
     """The keys that the script saves are those of a row, and a row made of them merges with the original."""
     page = render([row("a", success=True)], name="Ann")

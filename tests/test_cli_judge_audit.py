@@ -91,6 +91,7 @@ def test_a_judge_that_breaks_is_counted_as_failing() -> None:
     assert found.raters[0].statuses["failed"] == 10
     assert found.raters[0].right is None
     assert "0 of 10 given, 10 failed (100 %)" in summary(found)
+    assert "10 failed: Broken raised RuntimeError: no answer" in summary(found)
 
 
 def test_nothing_to_audit() -> None:

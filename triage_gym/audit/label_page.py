@@ -60,7 +60,8 @@ def render(rows: Sequence[LabelledWindow], name: str = "") -> str:
 def _data(rows: Sequence[LabelledWindow], name: str) -> dict[str, Any]:
     order = shuffled(rows, f"page {name}")
     shown = [{"id": row.id, "window": window_to_json(row.window._replace(facts=None))} for row in order]
-    key = hashlib.sha256("\0".join(sorted(row.id for row in rows)).encode(errors="backslashreplace")).hexdigest()[:16]
+    ids = "\0".join([name, *sorted(row.id for row in rows)])
+    key = hashlib.sha256(ids.encode(errors="backslashreplace")).hexdigest()[:16]
     return {"schema": SCHEMA, "name": name, "key": f"triage_gym labels {key}", "rows": shown}
 
 

@@ -90,9 +90,14 @@ def score(gold: Codes, said: Codes, role: Role, resampler: Resampler, among: Mas
     columns = np.stack([right, is_given, is_role], axis=1).astype(np.float64)
     tp, given, support = (int(column.sum()) for column in (right, is_given, is_role))
     confidence = resampler.confidence
-    precision = resampler.interval(columns, lambda s: ratio(s[:, 0], s[:, 1]))
-    recall = resampler.interval(columns, lambda s: ratio(s[:, 0], s[:, 2]))
-    f1 = resampler.interval(columns, lambda s: ratio(2 * s[:, 0], s[:, 1] + s[:, 2]))
+    precision, recall, f1 = resampler.intervals(
+        columns,
+        [
+            lambda s: ratio(s[:, 0], s[:, 1]),
+            lambda s: ratio(s[:, 0], s[:, 2]),
+            lambda s: ratio(2 * s[:, 0], s[:, 1] + s[:, 2]),
+        ],
+    )
     return Score(
         role,
         support,

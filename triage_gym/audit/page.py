@@ -126,7 +126,7 @@ def _rater(rater: Rater, found: Audit) -> Markup:
         title = element("h3", "Right, %, against confidence, %")
         drawn = reliability(known, f"Reliability of {rater.name}")
         cards.append(element("figure", title, drawn, class_="card"))
-    lines = [f"labels: {text.statuses(rater)}", *text.cost(rater)]
+    lines = [f"labels: {text.statuses(rater)}", *text.failures(rater), *text.cost(rater)]
     if known is not None and known.n:
         lines.append(text.confidence(rater)[0])
     if rater.benefit is not None:

@@ -62,16 +62,28 @@ class Resampler:
         Returns:
             None where the measure of all segments is undefined. ``n`` is the number of attempts that have a part.
         """
+        return self.intervals(columns, [measure])[0]
+
+    def intervals(
+        self, columns: NDArray[np.float64], measures: Sequence[Callable[[Sums], Sums]]
+    ) -> list[Interval | None]:
+        """As :meth:`interval`, several measures of the same sums at the price of one."""
         sums = self.sums(columns)
-        estimate = float(measure(sums.sum(axis=0)[None])[0])
-        if np.isnan(estimate):
-            return None
-        found = np.concatenate([measure(drawn) for drawn in self._drawn(sums)])
-        found = found[~np.isnan(found)]
-        tail = (1 - self.confidence) / 2
-        low, high = np.quantile(found, [tail, 1 - tail]) if found.size else (estimate, estimate)
+        whole = sums.sum(axis=0)[None]
+        drawn = [[measure(block) for measure in measures] for block in self._drawn(sums)]
         taking_part = int(np.any(sums != 0.0, axis=1).sum())
-        return Interval(estimate, float(low), float(high), taking_part, self.method)
+        tail = (1 - self.confidence) / 2
+        out: list[Interval | None] = []
+        for at, measure in enumerate(measures):
+            estimate = float(measure(whole)[0])
+            found = np.concatenate([block[at] for block in drawn] or [np.zeros(0)])
+            found = found[~np.isnan(found)]
+            if np.isnan(estimate):
+                out.append(None)
+                continue
+            low, high = np.quantile(found, [tail, 1 - tail]) if found.size else (estimate, estimate)
+            out.append(Interval(estimate, float(low), float(high), taking_part, self.method))
+        return out
 
     def sums(self, columns: NDArray[np.float64]) -> Sums:
         """What each attempt adds, shape ``(attempts, columns)``."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from triage_gym.audit.auditing import KEY_CELLS, OUTCOMES, Audit, Rater
 from triage_gym.audit.benefit import Benefit
 from triage_gym.audit.measures import Score
-from triage_gym.display import table
+from triage_gym.display import sanitize_line, table
 from triage_gym.records import ROLES
 from triage_gym.statistics import Interval
 
 NONE: Final = "–"
+_REASONS: Final = 3
+_REASON: Final = 160
+"""Reasons of failures that are shown, and characters of each."""
 
 
 def shown(interval: Interval | None) -> str:
@@ -131,7 +135,7 @@ def details(rater: Rater, found: Audit) -> Iterator[str]:
     if found.settled:
         yield f"{name}: roles and cells\n" + table(*cells(rater), align="ll" + "r" * 6)
         yield f"{name}: confusion\n" + table(*matrix(rater))
-    rest = [f"labels: {statuses(rater)}", *confidence(rater), *cost(rater)]
+    rest = [f"labels: {statuses(rater)}", *failures(rater), *confidence(rater), *cost(rater)]
     if rater.benefit is not None:
         rest += foretold(rater.benefit)
     yield f"{name}\n" + "\n".join(f"  {line}" for line in rest)
@@ -147,6 +151,12 @@ def statuses(rater: Rater) -> str:
         if rater.statuses[name] or rater.judge
     ]
     return ", ".join(said)
+
+
+def failures(rater: Rater) -> list[str]:
+    """Why labels failed, the commonest reasons first."""
+    counted = Counter(label.why[:_REASON] for label in rater.labels if label.status == "failed")
+    return [f"  {n} failed: {sanitize_line(why)}" for why, n in counted.most_common(_REASONS)]
 
 
 def confidence(rater: Rater) -> list[str]:
