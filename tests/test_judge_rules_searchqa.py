@@ -85,11 +85,11 @@ HOP, NEXT = search("capital Monrovia", CAPITAL, WATER), search("Liberia exchange
         # Answers.
         ("EER", [HOP, NEXT, answer("")]),
         ("EER", [HOP, NEXT, answer("the")]),
-        ("EER", [HOP, NEXT, answer("Euro")]),
+        ("EEN", [HOP, NEXT, answer("Euro")]),
         ("EER", [HOP, NEXT, answer("Monrovia")]),
-        ("EER", [HOP, NEXT, answer("dollars Liberian")]),
+        ("EEN", [HOP, NEXT, answer("dollars Liberian")]),
         ("EER", [HOP, NEXT, answer("sq km")]),
-        ("R", [answer("Liberian dollars")]),
+        ("N", [answer("Liberian dollars")]),
         # Forms.
         ("NR", [("I should search.", INVALID), ("Search for Monrovia!", INVALID)]),
         ("NE", [("<search>Monrovia", INVALID), HOP]),
@@ -111,7 +111,7 @@ def test_reasons_are_concrete() -> None:
         return RuleJudge().judge(windows(turns))[-1].why
 
     assert last(HOP) == "the first search: 2 new passages"
-    assert last(HOP, answer("Euro")) == "answers what no passage seen says"
+    assert last(HOP, answer("Euro")) == "answers what no passage seen says: from memory, or a guess"
     assert last(HOP, answer("Monrovia")) == "answers with words of the question"
 
 

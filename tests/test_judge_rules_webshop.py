@@ -77,6 +77,8 @@ def roles(*turns: Turn) -> str:
         ("EDDDD", [FIND, OPEN, LAVENDER, SIZE, BUY]),
         # Searches and pages.
         ("N", [("search[bunk bed]", results(OTHER))]),
+        ("ER", [FIND, ("search[dollars]", results())]),
+        ("ENN", [FIND, ("click[b0aaaaaaa3]", item(DEAR)), ("search[dollars]", results())]),
         ("ER", [FIND, FIND]),
         ("NR", [("search[hand cream]", results()), ("search[hand cream]", results())]),
         ("ER", [FIND, ("search[cream hand, free oil]", FIRST)]),

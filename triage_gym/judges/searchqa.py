@@ -3,16 +3,17 @@
 - **D**: an answer that a passage seen says, in a passage that speaks of what the question or the searches speak of.
 - **E**: a search that shows a passage not seen before, for words of the question or of a passage seen (the entity that a
   first search found is what the second one asks for).
-- **R**: damage (an answer that is empty, repeats the question, or stands in no passage seen; a search when none is left); the
-  same search again, in whatever words order and case make of it; a search that shows known passages only; an action in a
-  wrong form after another one.
-- **N**: the rest: the first action in a wrong form, a search that finds nothing or has nothing to do with the question.
+- **R**: damage (an answer that is empty, repeats the question, or is what the passages say of something else; a search when
+  none is left); the same search again, in whatever words order and case make of it; a search that shows known passages
+  only; an action in a wrong form after another one.
+- **N**: the rest: the first action in a wrong form, a search that finds nothing or has nothing to do with the question, and an
+  answer that stands in no passage seen. That one came from memory or is a guess, and which of them, the text does not say.
 
 Damage beats D, D beats E; a first harmless no-op is N, its repetition R.
 
-What it cannot know: whether an answer that a passage says is the right one of those in it; right answers in other words than
-the passages' ("United States" for "USA"), or out of the agent's own memory, which count as unsupported; passages that left
-the window (in episodes of the usual four or five turns none does).
+What it cannot know: whether an answer that a passage says is the right one of those in it; whether one that no passage says is
+right, be it out of memory or in other words than the passages' ("United States" for "USA"); passages that left the window
+(in episodes of the usual four or five turns none does).
 """
 
 from __future__ import annotations
@@ -91,11 +92,11 @@ def _answer(window: Window, question: frozenset[str], answer: str) -> Verdict:
         return "R", "answers with words of the question"
     known = _known(window)
     if not known:
-        return "R", "answers without any passage seen"
+        return "N", "answers without any passage seen: from memory, or a guess"
     topic = question.union(*(query.split() for query in _searched(window))) - set(wanted)
     says = [place for passage in known.values() if (place := _place(passage, wanted)) is not None]
     if not says:
-        return "R", "answers what no passage seen says"
+        return "N", "answers what no passage seen says: from memory, or a guess"
     if any(topic & near for near in says):
         return "D", "answers what a passage seen says of it"
     return "R", "answers what the passages say of something else"

@@ -237,8 +237,8 @@ def _search(view: _View, query: str) -> Verdict:
     new = view.new()
     if view.page.kind == "item" and view.product.ready:
         return "R", "searches on, with the product that fits open and its options chosen"
-    if key not in view.trail.queries and not view.after.offers:
-        return "N", "a search that finds nothing"
+    if not view.after.offers:
+        return _found_nothing(view, key)
     if not new or key in view.trail.queries:
         return _known_results(view, key)
     if not view.goal.words & shop.stems_of(query):
@@ -246,14 +246,28 @@ def _search(view: _View, query: str) -> Verdict:
     return "E", f"{'a further' if view.trail.queries else 'the first'} search: {len(new)} new products"
 
 
+def _found_nothing(view: _View, key: str) -> Verdict:
+    if key in view.trail.queries:
+        return "R", "the same search again, which finds nothing"
+    best, _ = view.best(view.page)
+    if best or (view.page.kind == "item" and not view.product.unfit):
+        return "R", f"leaves {best.asin if best else 'a product'}, which may fit, for a search that finds nothing"
+    return "N", "a search that finds nothing"
+
+
 def _known_results(view: _View, key: str) -> Verdict:
-    """Results that are known: from elsewhere a way back, where something may fit; else nothing."""
+    """Results that are known."""
     if view.page.kind == "results" and key == view.trail.query:
         return "R", "the same search again"
     if key not in view.trail.queries:
         return "R", "a search that shows no new product"
     if view.trail.asin and view.comes_back_to(view.trail.asin):
         return "R", "searches as before, and then comes back to this product"
+    return _back_to_results(view)
+
+
+def _back_to_results(view: _View) -> Verdict:
+    """N for the way back to results from elsewhere where something may fit, else R."""
     best, _ = view.best(view.after)
     return ("N", "back to known results") if best else ("R", "back to known results, none of which fits")
 
@@ -296,8 +310,7 @@ def _turn_page(view: _View) -> Verdict:
     if not view.after.offers:
         known = not view.page.offers or any(p.observation == view.window.next_observation for p in view.window.past)
         return ("R", "a page without products again") if known else ("N", "a page without products")
-    best, _ = view.best(view.after)
-    return ("N", "back to known results") if best else ("R", "back to known results, none of which fits")
+    return _back_to_results(view)
 
 
 def _open(view: _View, asin: str) -> Verdict:
