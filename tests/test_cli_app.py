@@ -33,6 +33,7 @@ COMMANDS = (
     ["envs", "check"],
     ["envs", "prepare"],
     ["judge"],
+    ["judge", "check"],
     ["judge", "audit"],
     ["judge", "label"],
 )

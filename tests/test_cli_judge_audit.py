@@ -148,6 +148,16 @@ def test_several_judges_and_the_files(scripted: Path, capsys: pytest.CaptureFixt
     assert data == again, "the same seed gives the same numbers"
 
 
+def test_an_annotator_may_stand_for_gold(scripted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_labels("plain.jsonl", [replace(r, gold="N") for r in rows_of()])
+    assert run(["judge", "audit", "plain.jsonl", "--reference", "ann", "--judge", "scripted", "--json", "o.json"]) == 0
+    out = capsys.readouterr().out
+    assert "plain.jsonl, gold by ann: 10 segments of 5 attempts, 10 with a gold role" in out
+    data = json.loads(Path("o.json").read_text())
+    assert data["gold"] == list(GOLD)
+    assert [r["name"] for r in data["raters"]] == ["scripted"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -161,6 +171,8 @@ def test_several_judges_and_the_files(scripted: Path, capsys: pytest.CaptureFixt
         (["rows.jsonl", "--resamples", "0"], 1, "at least 1 resample"),
         (["rows.jsonl", "--seed", "-1"], 1, "--seed"),
         (["rows.jsonl", "--bins", "0"], 1, "--bins"),
+        (["rows.jsonl", "--reference", "eve"], 1, "one of the annotators ['ann'], got 'eve'"),
+        (["rows.jsonl", "--reference", "ann"], 1, "name one with --judge"),
         (["rows.jsonl", "--html", "no/such/p.html"], 1, "no/such"),
         ([], 2, "judge audit --help"),
         (["rows.jsonl", "--jugde", "rule"], 2, "Perhaps you meant"),

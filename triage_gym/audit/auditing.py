@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final, Literal
 
@@ -220,6 +220,23 @@ def audit(
         tuple(raters),
         tuple(agreement(a, b, resampler) for a, b in pairs),
     )
+
+
+def against(rows: Sequence[LabelledWindow], annotator: str) -> list[LabelledWindow]:
+    """The rows with an annotator's labels in the place of gold, and out of the annotators.
+
+    Raises:
+        InputError: When the annotator labelled none.
+    """
+    if not any(annotator in row.labels for row in rows):
+        names = sorted({name for row in rows for name in row.labels})
+        raise InputError(f"Expected one of the annotators {names}, got {annotator!r}")
+    found = []
+    for row in rows:
+        labels = dict(row.labels)
+        said = labels.pop(annotator, None)
+        found.append(replace(row, labels=labels, gold=None if said is None else said.role))
+    return found
 
 
 def ask(judge: Judge, rows: Sequence[LabelledWindow]) -> tuple[list[RoleLabel], Cost]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterable, Sequence
+from importlib.resources import as_file, files
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -53,9 +54,13 @@ def is_run(source: str) -> bool:
 
 
 def gold_rows() -> list[LabelledWindow]:
-    """The gold set that comes with the package."""
-    found: list[LabelledWindow] = registry.load("triage_gym.audit.gold:gold_rows")()
-    return found
+    """The gold set that comes with the package: segments of its own environments, by role and outcome.
+
+    Raises:
+        InputError: In an installation without it.
+    """
+    with as_file(files("triage_gym.audit").joinpath("gold.jsonl.gz")) as path:
+        return read_labels(path)
 
 
 def from_traces(path: Path) -> list[LabelledWindow]:

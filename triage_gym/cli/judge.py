@@ -1,4 +1,4 @@
-"""``triage-gym judge``: how good a judge is, and the labels that tell."""
+"""``triage-gym judge``: what an endpoint can do as a judge, how good judges are, and the labels that tell."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import Annotated
 import tyro
 
 from triage_gym.cli.judge_audit import JudgeAudit
+from triage_gym.cli.judge_check import JudgeCheck
 from triage_gym.cli.judge_label import JudgeLabel
 
-ACTIONS = ("audit", "label")
+ACTIONS = ("check", "audit", "label")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judge:
-    """Hold judges against labels, and make such labels."""
+    """Probe an endpoint as a judge, hold judges against labels, and label by hand."""
 
-    action: Annotated[JudgeAudit, tyro.conf.subcommand("audit")] | Annotated[JudgeLabel, tyro.conf.subcommand("label")]
+    action: (
+        Annotated[JudgeCheck, tyro.conf.subcommand("check")]
+        | Annotated[JudgeAudit, tyro.conf.subcommand("audit")]
+        | Annotated[JudgeLabel, tyro.conf.subcommand("label")]
+    )
 
     def run(self) -> int:
         """Run the chosen action."""

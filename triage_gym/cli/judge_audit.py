@@ -25,6 +25,8 @@ class JudgeAudit:
     """A label file, or the word gold for the set that comes along."""
     judge: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A judge: its name, or a JSON object with its options. May be given again for further judges."""
+    reference: str | None = None
+    """Take this annotator's labels for gold, such as oracle in a file that was collected."""
     html: Path | None = None
     """Page to write."""
     json: Path | None = None
@@ -40,7 +42,7 @@ class JudgeAudit:
 
     def run(self) -> int:
         """Print the tables, write what was asked for."""
-        from triage_gym.audit.auditing import audit
+        from triage_gym.audit.auditing import against, audit
         from triage_gym.audit.sources import load
         from triage_gym.audit.text import summary
         from triage_gym.judges.nesting import close
@@ -50,9 +52,11 @@ class JudgeAudit:
         if self.seed < 0:
             raise InputError(f"Expected --seed to be at least 0, got {self.seed}")
         rows = load(self.file)
+        if self.reference is not None:
+            rows = against(rows, self.reference)
         judges = _judges(self.judge)
         try:
-            found = audit(rows, judges, source=self.file, resamples=self.resamples, seed=self.seed, bins=self.bins)
+            found = audit(rows, judges, source=self._source(), resamples=self.resamples, seed=self.seed, bins=self.bins)
         finally:
             close(*judges.values())
         say(summary(found))
@@ -65,6 +69,9 @@ class JudgeAudit:
             _write(self.html, render(found))
             say(f"\npage: {self.html}")
         return 0
+
+    def _source(self) -> str:
+        return self.file if self.reference is None else f"{self.file}, gold by {self.reference}"
 
 
 def _write(path: Path, text: str) -> None:
