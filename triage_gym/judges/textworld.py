@@ -170,7 +170,7 @@ def _put(turn: _Turn) -> Verdict | None:
     served = way.serves(turn.command)
     if served is not None:
         return ("N", f"puts {thing} back where it was") if turn.before else ("D", f"puts {thing} where the task says")
-    if way.needs(thing):
+    if way.needs(thing) or (thing == MEAL and turn.quest.cooking):
         return "R", f"puts {thing} down, which is still needed"
     if turn.recipe is not None:
         undone = _undone(way, turn.recipe)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice, takewhile
 from typing import Final
 
-from triage_gym.domains.textworld import BACK, DIRECTIONS, Quest, Step
+from triage_gym.domains.textworld import BACK, DIRECTIONS, Quest, Step, done, parse_command
 from triage_gym.protocols import Pair
 
 FLOATING: Final = ("eat", "drop", "examine")
@@ -114,8 +114,12 @@ class Way:
         return _nearest(self.beyond(direction), ahead) < _nearest(self.place, ahead)
 
     def needs(self, thing: str) -> bool:
-        """Whether a step left is about this thing, or done with it."""
-        return any(thing in (step.thing, step.other) for step in self.left.values())
+        """Whether a step left is about this thing or done with it, or may be: the key of an unlocking is not always named."""
+        key = any(step.verb == "take" and step.thing == thing for step in self.quest.steps)
+        return any(
+            thing in (step.thing, step.other) or (key and step.verb == "unlock" and not step.other)
+            for step in self.left.values()
+        )
 
     def next_steps(self, count: int = 2) -> list[Step]:
         """The first steps left."""
@@ -167,8 +171,13 @@ def answers(earlier: tuple[str, ...], past: tuple[Pair, ...]) -> dict[int, str]:
     """The answers that a window knows of earlier commands, by their position; refused ones of the past are none of them."""
     found = {}
     at = len(earlier) - 1
-    for pair in reversed(past):
-        if at >= 0 and earlier[at] == pair.action:
-            found[at] = pair.observation
+    for k in reversed(range(len(past))):
+        action, answer = past[k]
+        if at < 0 or earlier[at] != action:
+            continue
+        # Said twice and worked once: the environment counts the refused one out, and so must this.
+        twice = k > 0 and past[k - 1].action == action and (at == 0 or earlier[at - 1] != action)
+        if not twice or done(parse_command(action), answer):
+            found[at] = answer
             at -= 1
     return found
