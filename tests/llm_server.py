@@ -9,6 +9,7 @@ thoughts that never end, or with a NaN inside. :data:`FAULTS` names every mode t
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -210,6 +211,26 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.trickle(lambda: b"x")
 
+    def chunked(self) -> None:
+        body = self.completion({"content": self.server.text})
+        self.send(
+            b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:], b"")),
+            headers={"Transfer-Encoding": "chunked", "Content-Length": None},
+        )
+
+    def zipped(self) -> None:
+        body = gzip.compress(self.completion({"content": self.server.text}))
+        self.send(body, headers={"Content-Encoding": "gzip"})
+
+    def closing(self) -> None:
+        body = self.completion({"content": self.server.text})
+        self.send(body, headers={"Connection": "close", "Content-Length": None})
+
+    def leaving(self) -> None:
+        """Answers, promises to stay, and goes."""
+        self.ok()
+        self.close_connection = True
+
     def redirect(self) -> None:
         self.send(b"", 307, {"Location": self.server.target + "/chat/completions"})
 
@@ -220,8 +241,11 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.02)
 
     def answer(self, message: dict[str, Any], finish: str = "stop") -> None:
+        self.send(self.completion(message, finish))
+
+    def completion(self, message: dict[str, Any], finish: str = "stop") -> bytes:
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-        self.send(json.dumps({"id": "x", "choices": [choice], "usage": self.server.usage}).encode())
+        return json.dumps({"id": "x", "choices": [choice], "usage": self.server.usage}).encode()
 
     def send(self, body: bytes, status: int = 200, headers: Any = None, kind: str = "application/json") -> None:
         self.start(len(body), status, headers, kind)
@@ -230,7 +254,8 @@ class Handler(BaseHTTPRequestHandler):
     def start(self, length: int, status: int = 200, headers: Any = None, kind: str = "application/json") -> None:
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(length), **(headers or {})}.items():
-            self.send_header(name, value)
+            if value is not None:
+                self.send_header(name, value)
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:

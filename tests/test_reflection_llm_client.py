@@ -16,6 +16,7 @@ from gymnasium import logger
 from llm_server import endpoint
 from needs import require
 
+from triage_gym import registry
 from triage_gym.errors import EndpointError, InputError, MissingDependency
 from triage_gym.llm import ChatClient
 from triage_gym.llm.client import FAILURES
@@ -245,6 +246,13 @@ def test_wrong_arguments_are_errors(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="Expected") as caught:
         ChatClient(**{"model": "m", **wrong})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["llm", {"name": "llm", "model": ""}])
+def test_a_reflector_without_a_model_says_what_to_give(spec: Any) -> None:
+    with pytest.raises(InputError, match="give it one with `model`") as caught:
+        registry.make("reflectors", spec)
+    assert "__init__" not in str(caught.value)
 
 
 def test_a_key_over_plain_http_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,11 +88,15 @@ def _hint(status: int, told: str) -> str:
 
 
 def pause(failure: Failed, attempt: int, base: float) -> float:
-    """Seconds to wait after the ``attempt``-th failure: as the server says, else by chance, doubling, at most 120."""
-    if failure.retry_after is not None:
-        return min(failure.retry_after, LONGEST_WAIT)
+    """Seconds to wait after the ``attempt``-th failure: as the server says, else by chance, doubling, at most 120.
+
+    A server that has said "at once" before is not believed again: the wait by chance is the least then.
+    """
     most = min(base * 2.0 ** min(attempt - 1, _MOST_DOUBLED), LONGEST_WAIT)
-    return random.SystemRandom().uniform(0.0, most)
+    by_chance = random.SystemRandom().uniform(0.0, most)
+    if failure.retry_after is None:
+        return by_chance
+    return min(max(failure.retry_after, by_chance if attempt > 1 else 0.0), LONGEST_WAIT)
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:

@@ -122,10 +122,10 @@ class ChatPool:
         """
         self._client.open()
         asked = [one if isinstance(one, Question) else Question(one) for one in questions]
-        batch = _Batch(len(asked))
+        batch = _Batch(asked)
         with self._lock:
             self._enter(batch)
-            self._fresh.extend(_Item(batch, index, question) for index, question in enumerate(asked))
+            self._fresh.extend(batch.items)
         try:
             while self._goes_on(batch):
                 pass
@@ -158,6 +158,9 @@ class ChatPool:
     def _leave(self, batch: _Batch) -> None:
         batch.over = True
         self._batches.discard(batch)
+        for item in batch.items:  # some are under way when the caller was interrupted
+            if item.worker is not None:
+                self._return(item).lost = True
         if not self._batches:
             self._seconds += self._clock.now() - self._since
             self._fresh.clear()
@@ -211,11 +214,25 @@ class ChatPool:
                 told = f"{failure}; not asked, since nothing was answered for {now - silent:.0f} seconds"
                 self._settle(item, EndpointError(failure.kind, told))
                 continue
+            if not self._idle and not self._hired():
+                self._ready.appendleft(item)
+                return
             self._start(item, now)
             if (why := self._spent(now)) is not None:
                 self._refuse(why)
 
+    def _hired(self) -> bool:
+        """One more thread; False when the system has none left, and those at work must do."""
+        try:
+            self._idle.append(_Worker())
+        except RuntimeError:
+            if not self._running:
+                raise
+            return False
+        return True
+
     def _start(self, item: _Item, now: float) -> None:
+        worker = self._idle.pop()
         if not item.tries:
             item.until = now + self._deadline
             heapq.heappush(self._alarms, (item.until, next(self._numbers), item, _Item.WHOLE))
@@ -225,9 +242,9 @@ class ChatPool:
         alarm = now + item.seconds + _GRACE
         heapq.heappush(self._alarms, (alarm, next(self._numbers), item, item.tries))
         self._running += 1
-        item.worker = self._idle.pop() if self._idle else _Worker()
+        item.worker = worker
         self._client.accounts.requested()
-        item.worker.inbox.put((self, item))
+        worker.inbox.put((self, item))
 
     def _spent(self, now: float) -> str | None:
         """Which cap is reached, in words; None while none is."""
@@ -256,7 +273,9 @@ class ChatPool:
             if item.sending is None:
                 item.sending = self._client.prepared(item.question)
             return self._client.once(item.sending, item.seconds, counted=True)
-        except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there, unless it is a failure
+        except Failed as failure:
+            return failure.with_traceback(None)  # whose frames hold the pool
+        except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there
             return error
 
     def answered(self, worker: _Worker, item: _Item, found: Completion | Exception) -> bool:
@@ -266,14 +285,11 @@ class ChatPool:
                 return False
             now = self._clock.now()
             self._idle.append(worker)
-            if item.batch.over:
-                item.worker = None
-                self._running -= 1
-            elif isinstance(found, Completion | Failed):
+            if isinstance(found, Completion | Failed):
                 self._tried(item, found, now)
             else:
-                item.worker, item.batch.error = None, found
-                self._running -= 1
+                self._return(item)
+                item.batch.error = found
                 item.batch.news.put(None)
             self._feed(now)
             if not self._running:
@@ -281,15 +297,23 @@ class ChatPool:
                     batch.news.put(None)
             return True
 
-    def _tried(self, item: _Item, found: Completion | Failed, now: float) -> None:
-        item.worker = None
+    def _return(self, item: _Item) -> _Worker:
+        """The place that the request of ``item`` held."""
+        worker, item.worker = item.worker, None
+        assert worker is not None
         self._running -= 1
+        return worker
+
+    def _tried(self, item: _Item, found: Completion | Failed, now: float) -> None:
+        self._return(item)
         if isinstance(found, Completion):
             self._silent_since = None
             self._limit.succeeded()
             self._settle(item, with_all(found, item.billed, item.tries))
             return
-        if found.slows:
+        if found.kind == "timeout" and item.failure is not None and item.seconds < self._client.timeout:
+            found = item.failure  # the question's own time was over, which is no news of the endpoint
+        elif found.slows:
             self._limit.slowed(item.sent, now)
         item.batch.failure = item.failure = found
         item.billed += found.billed
@@ -320,9 +344,10 @@ class ChatPool:
 class _Batch:
     """The questions of one call."""
 
-    def __init__(self, size: int) -> None:
-        self.results: list[Told | None] = [None] * size
-        self.open = size
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self.items = [_Item(self, index, question) for index, question in enumerate(questions)]
+        self.results: list[Told | None] = [None] * len(questions)
+        self.open = len(questions)
         self.over = False
         self.error: Exception | None = None
         self.failure: Failed | None = None
