@@ -114,13 +114,13 @@ def test_the_key_numbers_come_first(scripted: Path, capsys: pytest.CaptureFixtur
     assert run(["judge", "audit", "rows.jsonl", "--judge", "scripted", "--resamples", "200"]) == 0
     out = capsys.readouterr().out
     lines = out.splitlines()
-    key = lines.index("Key numbers (F1)")
+    key = lines.index("Key numbers")
     assert key <= 5
-    assert lines[key + 1].split()[:3] == ["R", "in", "success"]
+    assert lines[key + 1].split() == ["n", "scripted", "ann"]
     # Three of four R told, none wrong: F1 6/7.
-    assert re.match(r"scripted +0\.86 \[0\.\d\d, 1\.00\] n 4 ", lines[key + 3])
-    assert "R in success, F1 by family" in out
-    assert re.search(r"^chess +2 +1\.00", out, re.MULTILINE)
+    assert re.match(r"R in success, F1 +4 +0\.86 \[0\.\d\d, 1\.00\] +1\.00 \[", lines[key + 3])
+    assert re.match(r"labelled +10 +90 % +100 %$", lines[key + 9])
+    assert re.search(r"^chess +2 +1\.00 \[", out, re.MULTILINE)
     for block in ("roles and cells", "confusion", "cost of 1,000 segments: wall_seconds", "Agreement (Cohen's kappa)"):
         assert block in out
     assert "9 of 10 given, 1 failed (10 %)" in out

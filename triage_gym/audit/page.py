@@ -103,16 +103,16 @@ def _lead(found: Audit) -> str:
 def _key(found: Audit) -> Markup | None:
     if not found.settled:
         return None
-    note = "F1 of the cells that matter most, n being their segments; then of all. Recall is of all segments of a role."
+    note = "First the cells that matter most, n being their segments. Recall is of all segments of a role."
     return element("div", element("p", note, class_="note"), columns(*text.key_numbers(found)))
 
 
 def _families(found: Audit) -> Markup | None:
     if not found.settled or len(found.families) < 2:
         return None
-    role, outcome = KEY_CELLS[0]
-    note = f"F1 of {role} in {outcome}, family by family of environments."
-    return element("div", element("p", note, class_="note"), columns(*text.by_family(found)))
+    note = "The same cells, family by family of environments."
+    tables = [columns(*text.by_family(found, role, outcome)) for role, outcome in KEY_CELLS]
+    return element("div", element("p", note, class_="note"), element("div", tables, class_="stack"))
 
 
 def _rater(rater: Rater, found: Audit) -> Markup:

@@ -123,7 +123,7 @@ def shuffled(rows: Iterable[LabelledWindow], key: str) -> list[LabelledWindow]:
 
 
 def sample(rows: Sequence[LabelledWindow], n: int, seed: int = 0) -> list[LabelledWindow]:
-    """At most ``n`` rows, taken in turns from each stratum: family, outcome and what annotators said.
+    """At most ``n`` rows, taken in turns from each stratum: family, outcome, gold and what annotators said.
 
     Args:
         rows: To draw from.
@@ -138,7 +138,7 @@ def sample(rows: Sequence[LabelledWindow], n: int, seed: int = 0) -> list[Labell
     strata: dict[str, list[LabelledWindow]] = {}
     for row in shuffled(rows, f"sample {seed}"):
         said = sorted((name, label.role or "") for name, label in row.labels.items())
-        strata.setdefault(repr((row.window.domain, row.success, said)), []).append(row)
+        strata.setdefault(repr((row.window.domain, row.success, row.gold, said)), []).append(row)
     queues = [iter(strata[name]) for name in sorted(strata)]
     random.Random(seed).shuffle(queues)
     found: list[LabelledWindow] = []

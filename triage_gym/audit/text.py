@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from triage_gym.audit.auditing import KEY_CELLS, OUTCOMES, Audit, Rater
+from triage_gym.audit.auditing import KEY_CELLS, OUTCOMES, Audit, Outcome, Rater
 from triage_gym.audit.benefit import Benefit
-from triage_gym.audit.measures import Score
 from triage_gym.display import sanitize_line, table
-from triage_gym.records import ROLES
+from triage_gym.records import ROLES, Role
 from triage_gym.statistics import Interval
 
 NONE: Final = "–"
@@ -55,11 +54,9 @@ def blocks(found: Audit) -> Iterator[str]:
     """The blocks of :func:`summary`, in order."""
     yield head(found)
     if found.settled:
-        yield "Key numbers (F1)\n" + table(*key_numbers(found))
-        for role, outcome in KEY_CELLS[:1]:
-            yield f"{role} in {outcome}, F1 by family\n" + table(
-                *by_family(found), align="lr" + "r" * len(found.raters)
-            )
+        yield "Key numbers\n" + table(*key_numbers(found))
+        for role, outcome in KEY_CELLS if len(found.families) > 1 else ():
+            yield table(*by_family(found, role, outcome))
     judges = [rater for rater in found.raters if rater.judge]
     for rater in judges or found.raters:
         yield from details(rater, found)
@@ -78,28 +75,26 @@ def head(found: Audit) -> str:
 
 def key_numbers(found: Audit) -> tuple[list[str], list[list[str]]]:
     """Title and rows of the table that says how good each rater is."""
-    title = ["", *(f"{role} in {outcome}" for role, outcome in KEY_CELLS), "macro F1", "right", "kappa", "labelled"]
     rows = []
-    for rater in found.raters:
-        cells = [_f1_of(rater.cell(role, outcome)) for role, outcome in KEY_CELLS]
-        kappa = found.with_gold(rater.name).kappa
-        labelled = share(rater.statuses["judged"], len(rater.labels))
-        rows.append([rater.name, *cells, number(rater.macro_f1), shown(rater.right), shown(kappa), labelled])
-    return title, rows
+    for role, outcome in KEY_CELLS:
+        cells = [rater.cell(role, outcome) for rater in found.raters]
+        rows.append([f"{role} in {outcome}, F1", str(cells[0].support), *(shown(cell.f1) for cell in cells)])
+    n = str(found.settled)
+    rows.append(["mean F1 of the roles", n, *(number(rater.macro_f1) for rater in found.raters)])
+    rows.append(["right, of labels given", n, *(shown(rater.right) for rater in found.raters)])
+    rows.append(["kappa with gold", n, *(shown(found.with_gold(rater.name).kappa) for rater in found.raters)])
+    labelled = [share(rater.statuses["judged"], len(rater.labels)) for rater in found.raters]
+    rows.append(["labelled", str(len(found.rows)), *labelled])
+    return ["", "n", *(rater.name for rater in found.raters)], rows
 
 
-def _f1_of(cell: Score) -> str:
-    return f"{shown(cell.f1)} n {cell.support}"
-
-
-def by_family(found: Audit) -> tuple[list[str], list[list[str]]]:
-    """Title and rows of the table of the first key cell, family by family."""
-    role, outcome = KEY_CELLS[0]
+def by_family(found: Audit, role: Role, outcome: Outcome) -> tuple[list[str], list[list[str]]]:
+    """Title and rows of the table of a cell's F1, family by family of environments."""
     rows = []
     for family in found.families:
         cells = [rater.cell(role, outcome, family) for rater in found.raters]
         rows.append([family, str(cells[0].support), *(shown(cell.f1) for cell in cells)])
-    return ["family", "n", *(rater.name for rater in found.raters)], rows
+    return [f"{role} in {outcome}, F1", "n", *(rater.name for rater in found.raters)], rows
 
 
 def cells(rater: Rater) -> tuple[list[str], list[list[str]]]:
