@@ -27,8 +27,7 @@ PLAIN: list[Any] = [
     Triage(whiten=False, guard=True),
     ShuffledTriage(whiten=False),
     RolesOnly(whiten=False),
-    Triage(whiten=False, soft=True, magnitude=True),
-    Triage(whiten=False, capped=True, caps=(1.2, 0.8, 0.7)),
+    Triage(whiten=False, soft=True, magnitude=True, capped=True, caps=(1.2, 0.8, 0.7)),
 ]
 WHITENED: list[Any] = [
     GRPO(whiten=True),
@@ -38,10 +37,9 @@ WHITENED: list[Any] = [
     Triage(guard=True),
     ShuffledTriage(),
     RolesOnly(),
-    Triage(soft=True, magnitude=True, capped=True),
 ]
 RULES = PLAIN + WHITENED
-ROLE_RULES = [*WHITENED[2:], *PLAIN[3:]]
+ROLE_RULES = [Scalar(), Triage(), Triage(guard=True), ShuffledTriage(), RolesOnly(), *PLAIN[3:]]
 SHARES = [None, (0.7, 0.1, 0.1, 0.1), (0.0, 0.0, 0.5, 0.5), (0.2, 0.9, 0.0, 0.4), (0.0, 0.0, 0.0, 0.0)]
 """Probabilities that labels may have; a judge need not make them sum to 1."""
 
@@ -218,7 +216,7 @@ def test_the_role_term_is_bounded(
     for rule in (Triage, ShuffledTriage):
         for a, base in zip(rule(lam=lam, constants=constants, whiten=False)(batch), outcome, strict=True):
             assert np.all(np.abs(a - base) <= bound)
-    for options in ({"soft": True, "magnitude": True}, {"capped": True}, {"soft": True, "capped": True}):
+    for options in ({"soft": True, "magnitude": True}, {"capped": True}):
         rule = Triage(lam=lam, constants=constants, whiten=False, **options)
         for a, base in zip(rule(batch), outcome, strict=True):
             assert np.all(np.abs(a - base) <= bound), options

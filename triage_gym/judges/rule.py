@@ -28,6 +28,8 @@ RULES: Final[dict[str, str]] = {
     "searchqa": "triage_gym.judges.searchqa:SearchQARules",
 }
 """By domain, the class with its rules; loaded when a window of the domain comes."""
+VERSION: Final = 1
+"""Another one whenever the rules of a domain come to label differently: what was kept of other versions is not found."""
 DOMAINS: Final = (*RULES, "generic")
 _warned: Final[set[str]] = set()
 """Domains that this process has warned of."""
@@ -55,6 +57,11 @@ class RuleJudge:
     def __post_init__(self) -> None:
         if self.domain is not None and self.domain not in DOMAINS:
             raise InputError(f"Expected `domain` to be one of {DOMAINS} or None, got {self.domain!r}")
+
+    @property
+    def identity(self) -> dict[str, str | int | None]:
+        """All that its labels depend on but the windows."""
+        return {"name": "rule", "version": VERSION, "domain": self.domain}
 
     def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
         """One label a window, in order, with its reason in ``why`` and ``"rule"`` or ``"rule:generic"`` as source.

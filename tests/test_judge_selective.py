@@ -1,0 +1,123 @@
+"""Only turns that may be repeats in successes and news in failures are judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from judges_for_tests import Fake, attempt, window
+
+from triage_gym.errors import InputError
+from triage_gym.judges.labelling import label_record, label_records
+from triage_gym.judges.selective import SelectiveJudge, candidate, candidates
+from triage_gym.records import EpisodeRecord, Segment
+
+
+def played(*turns: tuple[str, str], success: bool, prefix: int = 0) -> EpisodeRecord:
+    before, segments = "You wake up.", []
+    for k, (action, answer) in enumerate(turns):
+        segments.append(Segment(k, before, action, answer))
+        before = answer
+    return EpisodeRecord(
+        "g",
+        task="find the plate",
+        segments=tuple(segments),
+        success=success,
+        prefix_length=prefix,
+        start_observation="x",
+    )
+
+
+TURNS = (
+    ("open box", "The box holds a fork."),
+    ("look", "A kitchen."),
+    ("open box", "The box holds a fork."),
+    ("sing", "A kitchen."),
+    ("dance", "Nothing happens."),
+    ("take fork", "You hold the fork."),
+)
+
+
+def test_candidates_by_hand() -> None:
+    assert candidates(played(*TURNS, success=True)) == [2, 3, 4]
+    assert candidates(played(*TURNS, success=False)) == [0, 1, 5]
+    assert candidates(played(*TURNS, success=False, prefix=1)) == [1, 5]
+    assert candidates(played(success=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "in_success", "in_failure"),
+    [
+        ({"next_observation": "A spoon."}, 0, 2),
+        ({"next_observation": "A spoon.", "past": [("look", "A spoon.")]}, 3, 0),
+        ({"next_observation": "A spoon.", "past": [("wait", "A spoon.")]}, 2, 0),
+        ({"next_observation": "A spoon.", "earlier_actions": ("look",)}, 2, 2),
+        ({"observation": "Here.", "next_observation": "Here."}, 1, 0),
+        ({"next_observation": "Nothing happens."}, 1, 0),
+        ({"observation": "x 1", "next_observation": "x 2"}, 0, 1),
+    ],
+)
+def test_what_makes_a_turn_a_candidate(fields: dict[str, Any], in_success: int, in_failure: int) -> None:
+    assert candidate(window(0, **fields), True) == in_success
+    assert candidate(window(0, **fields), False) == in_failure
+
+
+def test_only_candidates_are_asked_about() -> None:
+    within = Fake(lambda w: "R")
+    judge = SelectiveJudge(within)
+    records = [played(*TURNS, success=True), played(*TURNS, success=False)]
+    found = label_records(records, judge)
+    assert ["".join(r or "-" for r in record.roles) for record in found] == ["--RRR-", "RR---R"]
+    assert {x.status for record in found for x in record.labels if x.role is None} == {"unjudged"}
+    assert len(within.asked) == 1
+    assert (judge.usage["selected"], judge.usage["skipped"]) == (6, 6)
+
+
+def test_the_rest_goes_to_the_cheap_judge() -> None:
+    costly, cheap = Fake(lambda w: "R"), Fake(lambda w: "N")
+    judge = SelectiveJudge(costly, rest=cheap)
+    first, retry = played(*TURNS, success=False), played(*TURNS, success=True, prefix=3)
+    found = label_records([first, retry, first], judge)
+    assert ["".join(r or "-" for r in record.roles) for record in found] == ["RRNNNR", "---RRN", "RRNNNR"]
+    assert (len(costly.asked), len(cheap.asked)) == (1, 1)
+    assert judge.usage["without_selection"] == 0
+    assert judge.identity is None
+
+
+def test_without_a_selection_everything_is_judged() -> None:
+    costly, cheap = Fake(lambda w: "R"), Fake(lambda w: "N")
+    judge = SelectiveJudge(costly, rest=cheap)
+    assert [x.role for x in judge.judge([window(0), window(1)])] == ["R", "R"]
+    assert judge.usage["without_selection"] == 2
+    judge.select(played(*TURNS, success=True))
+    assert [x.role for x in judge.judge([window(7)])] == ["R"]
+    assert [x.role for x in SelectiveJudge(costly).judge([window(0)])] == ["R"]
+
+
+def test_budgets() -> None:
+    record = played(*TURNS, success=True)
+    one = SelectiveJudge(Fake(lambda w: "R"), per_attempt=1)
+    assert ["".join(r or "-" for r in label_record(record, one).roles) for _ in range(2)] == ["--R---"] * 2
+    four = SelectiveJudge(Fake(lambda w: "R"), budget=4)
+    assert ["".join(r or "-" for r in label_record(record, four).roles) for _ in range(3)] == [
+        "--RRR-",
+        "--R---",
+        "------",
+    ]
+    none = SelectiveJudge(Fake(), budget=0)
+    assert {x.status for x in label_record(record, none).labels} == {"unjudged"}
+
+
+@pytest.mark.parametrize("bad", [{"per_attempt": -1}, {"budget": 1.5}, {"budget": True}, {"rest": 3}])
+def test_bad_options_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        SelectiveJudge(Fake(), **bad)
+
+
+def test_the_judge_within_sees_the_windows_it_would_see_anyway() -> None:
+    all_of, some = Fake(), Fake()
+    record = played(*TURNS, success=True)
+    label_record(record, all_of)
+    label_record(record, SelectiveJudge(some))
+    assert some.asked[0] == [all_of.asked[0][k] for k in (2, 3, 4)]
+    assert attempt(0).labels == ()
