@@ -79,7 +79,7 @@ def _header(found: Audit, links: list[tuple[str, str]]) -> Markup:
     return element(
         "header",
         element("p", "triage_gym", class_="brand"),
-        element("h1", f"How well {_names(found)} labels"),
+        element("h1", f"Audit of {_names(found)}"),
         element("p", _lead(found), class_="lead"),
         element("dl", [element("div", element("dt", a), element("dd", b)) for a, b in facts], class_="facts"),
         element("nav", [element("a", title, href=f"#{key}") for key, title in links], aria_label="Sections"),
@@ -97,7 +97,7 @@ def _lead(found: Audit) -> str:
         for rater in _detailed(found)
     ]
     n = found.raters[0].cell(role, outcome).support
-    return f"{'; '.join(parts)} (n {n}). A judge that misses these ends below no judge at all."
+    return f"{'; '.join(parts)} (n {n}). In TRIAGE's own trials a judge that missed these did worse than none."
 
 
 def _key(found: Audit) -> Markup | None:

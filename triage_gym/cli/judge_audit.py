@@ -59,15 +59,16 @@ class JudgeAudit:
             found = audit(rows, judges, source=self._source(), resamples=self.resamples, seed=self.seed, bins=self.bins)
         finally:
             close(*judges.values())
-        say(summary(found))
+        written = []  # before anything is printed, which a pager may cut short
         if self.json is not None:
             _write(self.json, json.dumps(found.to_json(), allow_nan=False, indent=1) + "\n")
-            say(f"\nnumbers: {self.json}")
+            written.append(f"numbers: {self.json}")
         if self.html is not None:
             from triage_gym.audit.page import render
 
             _write(self.html, render(found))
-            say(f"\npage: {self.html}")
+            written.append(f"page: {self.html}")
+        say("\n\n".join([summary(found), *written]))
         return 0
 
     def _source(self) -> str:

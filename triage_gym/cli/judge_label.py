@@ -28,6 +28,8 @@ s skips, u takes the last answer back, ? shows this again, q saves and leaves.""
 RUN_SAMPLE: Final = 135
 """Segments drawn from a run unless told otherwise: as many as the audit in TRIAGE's paper has."""
 
+_USELESS: Final = {"merge": ("name", "sample"), "adjudicate": ("name",), "html": ("out",)}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeLabel:
@@ -70,6 +72,10 @@ class JudgeLabel:
         chosen = [flag for flag in ("merge", "adjudicate", "html") if getattr(self, flag)]
         if len(chosen) > 1:
             raise InputError(f"Expected one of --merge, --adjudicate and --html, got --{' and --'.join(chosen)}")
+        for mode, flags in _USELESS.items():
+            beside = [flag for flag in flags if mode in chosen and getattr(self, flag) is not None]
+            if beside:
+                raise InputError(f"Expected --{mode} without --{beside[0]}, which it has no use for, got both")
         if not self.files or (len(self.files) > 1 and not self.merge):
             raise InputError(f"Expected one file, or several with --merge, got {len(self.files)}")
         if self.by and not self.adjudicate:
