@@ -43,7 +43,8 @@ UNSEEN: Final = (
 )
 """First and last of each range of characters that are replaced by a visible escape such as ``\\u200b``."""
 _UNSEEN: Final = re.compile("[" + "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in UNSEEN) + "]")
-_ANGLES: Final = str.maketrans(dict.fromkeys("<＜﹤", "‹") | dict.fromkeys(">＞﹥", "›"))
+_UNSEEN_ASCII: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_ANGLES: Final = {"<": "‹", "＜": "‹", "﹤": "‹", ">": "›", "＞": "›", "﹥": "›"}
 _TOKENS: Final = re.compile(
     r"\[(\s{0,4}/?\s{0,4}(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|THINK|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|ARGS|CALL_ID"
     r"|IMG|PREFIX|MIDDLE|SUFFIX|BOS|EOS|PAD|UNK|(?:BEGIN|END)[\s_]DATA)\s{0,4})\]",
@@ -51,12 +52,12 @@ _TOKENS: Final = re.compile(
 )
 """Chat tokens in square brackets, as Mistral's and Llama's templates have them."""
 _ROLE: Final = re.compile(
-    r"^([ \t\u00a0>#*_-]*(?:system|assistant|user|human|ai|model|developer|tool|function|ipython|instructions?|response)"
+    r"([ \t\u00a0>#*_-]*(?:system|assistant|user|human|ai|model|developer|tool|function|ipython|instructions?|response)"
     r"[ \t\u00a0*_]*)[:：]",
-    re.IGNORECASE | re.MULTILINE,
+    re.IGNORECASE,
 )
 """A line that begins like the turn of a chat."""
-_FENCE: Final = re.compile("[`~]{3,}")
+_FENCE: Final = re.compile("`{3,}|~{3,}")
 _NAMES: Final = "think|thinks|thinking|thought|thoughts|reason|reasoning|analysis|reflection|scratchpad|cot"
 _THOUGHT: Final = re.compile(
     rf"<\s{{0,4}}(?P<end>/?)\s{{0,4}}(?:\w{{1,20}}:)?(?:{_NAMES})\b[^<>]{{0,80}}>|\[(?P<end2>/?)THINK\]|◁(?P<end3>/?)think▷",
@@ -70,14 +71,19 @@ UNCLOSED: Final = "(a thought that was never closed is left out)"
 def neutralise(text: str) -> str:
     """``text`` with every character and mark that could be taken for more than data replaced by one that can be seen."""
     text = text.replace("\r\n", "\n")
-    if _UNSEEN.search(text):
-        text = _UNSEEN.sub(_escaped, text)
-    text = text.translate(_ANGLES)
+    unseen = _UNSEEN_ASCII if text.isascii() else _UNSEEN
+    if unseen.search(text):
+        text = unseen.sub(_escaped, text)
+    for angle, shown in _ANGLES.items():
+        if angle in text:
+            text = text.replace(angle, shown)
     if "[" in text:
         text = _TOKENS.sub(r"⟦\1⟧", text)
     if ":" in text or "：" in text:
-        text = _ROLE.sub(r"\1꞉", text)
-    return _FENCE.sub("'''", text)
+        # Line by line: a pattern that looks for the starts of lines itself reads every character.
+        lines = text.split("\n")
+        text = "\n".join([_ROLE.sub(r"\1꞉", line, count=1) if _ROLE.match(line) else line for line in lines])
+    return _FENCE.sub("'''", text) if "```" in text or "~~~" in text else text
 
 
 def _escaped(found: re.Match[str]) -> str:
