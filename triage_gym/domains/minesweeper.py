@@ -21,7 +21,7 @@ NODES: Final = 4_000
 """Steps of counting out one area before its cells are called unknown."""
 ROUNDS: Final = 12
 """How often numbers are compared in pairs at the most."""
-_LINE: Final = re.compile(r"Row \d{1,4}: ([?.*1-8](?: [?.*1-8])*)")
+_LINE: Final = re.compile(r"Row \d{1,4}: ([?.1-8](?: [?.1-8])*)")
 _MINES: Final = re.compile(r"with (\d{1,5}) hidden mine")
 _CELL: Final = re.compile(r"\( *(\d{1,9}) *, *(\d{1,9}) *\)")
 _START, _END = "<action>", "</action>"
@@ -109,7 +109,8 @@ def known(field: Field, mines: int | None) -> Known:
         field: The board.
         mines: How many mines there are; None when that is not known, and then they are not counted.
     """
-    rules = [(field.around(i) & field.closed, int(cell)) for i, cell in enumerate(field.cells) if cell.isdigit()]
+    shown = [(i, int(cell) if cell.isdigit() else 0) for i, cell in enumerate(field.cells) if cell != "?"]
+    rules = [(field.around(i) & field.closed, number) for i, number in shown]
     safe, mined, left = _compared([rule for rule in rules if rule[0]])
     areas = _areas(left)
     loose = field.closed & ~safe & ~mined

@@ -75,7 +75,7 @@ class Room:
         for cell in ring:
             for step in self.steps:
                 box, player = cell - step, cell - 2 * step
-                if box not in found and not (self.walls >> box | self.walls >> player) & 1:
+                if box not in found and not self.walls >> box & 1 and not self.walls >> player & 1:
                     found[box] = found[cell] + 1
                     ring.append(box)
         return found

@@ -63,14 +63,14 @@ def _counted(before: Board, after: Board, seen: list[Board], a_turn: int) -> Ver
     turns = partial(_turns, a_turn=a_turn)
     least = min([start, *[far for far in map(_moves, seen) if far is not None]])
     if turns(end) > turns(start):
-        return "R", _how(before, after, f"{turns(end)} turns to go instead of {turns(start)}")
+        return "R", _how(before, after, f"{_said(turns(end))} to go instead of {turns(start)}")
     if turns(end) < turns(least) or (end < least and after.placed > before.placed):
-        return "D", _how(before, after, f"{turns(end)} turns to go instead of {turns(start)}")
+        return "D", _how(before, after, f"{_said(turns(end))} to go instead of {turns(start)}")
     if turns(end) < turns(start):
         return "N", "makes good what was lost"
     if after in seen:
         return "R", "back at a board seen before"
-    return "N", f"still {turns(end)} turns to go"
+    return "N", f"still {_said(turns(end))} to go"
 
 
 def _bounded(before: Board, after: Board, seen: list[Board]) -> Verdict:
@@ -102,6 +102,10 @@ def _how(before: Board, after: Board, change: str) -> str:
     else:
         what = "walks" if after.boxes == before.boxes else "pushes"
     return f"{what}: {change}"
+
+
+def _said(turns: int) -> str:
+    return f"{turns} turn{'' if turns == 1 else 's'}"
 
 
 def _moves(board: Board) -> Far:

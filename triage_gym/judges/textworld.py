@@ -252,9 +252,9 @@ def _treat(turn: _Turn) -> Verdict | None:
     thing = _base(command.thing, recipe)
     wanted = [step for step in recipe.steps if step.thing == thing and step.verb == command.verb]
     if any(step.how == how for step in _undone(turn.way, recipe) if step in wanted):
-        return "D", f"{how}s {thing} as the recipe says"
+        return "D", f"{how} {thing}: as the recipe says"
     if thing in recipe.ingredients:
-        return "R", f"{how or command.verb}s {thing}, which the recipe does not say"
+        return "R", f"{how or command.verb} {thing}: not as the recipe says"
     return "N", f"treats {thing}, which the recipe does not need"
 
 
