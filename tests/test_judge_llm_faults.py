@@ -16,7 +16,7 @@ from needs import require
 
 from triage_gym import registry
 from triage_gym.cli.judge_check import JudgeCheck
-from triage_gym.judges import llm
+from triage_gym.judges import asking, llm
 from triage_gym.judges.llm import LLMJudge
 from triage_gym.judges.probing import CANARIES
 from triage_gym.llm import VirtualClock
@@ -90,6 +90,7 @@ def judge(server: Endpoint, **options: Any) -> LLMJudge:
 def test_every_fault_of_the_endpoint_is_among_those_tested() -> None:
     assert set(KINDS) == set(FAULTS)
     assert len(KINDS) >= 20
+    assert set(KINDS.values()) <= {"", *asking.KINDS}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -21,13 +21,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from triage_gym.errors import EndpointError, InputError, MissingDependency
-from triage_gym.judges.answers import SCHEMAS, Answer, MalformedAnswer, read_answer
+from triage_gym.judges.answers import PROBLEMS, SCHEMAS, Answer, MalformedAnswer, read_answer
 from triage_gym.judges.probing import RUNGS, Reply, Rung
 from triage_gym.judges.prompting import Prompter
 from triage_gym.llm import Question
+from triage_gym.llm.client import FAILURES
 from triage_gym.llm.completion import Completion
 from triage_gym.protocols import Window
 
+KINDS: Final = (*FAILURES, *PROBLEMS, "setup", "internal")
+"""Every kind of failure: of the transport, of an answer, ``setup`` (no key, no package) and ``internal`` (a defect)."""
 RE_ASKS: Final = 2
 """Most further questions after an answer that was none."""
 MENDED: Final = frozenset(
@@ -56,6 +59,7 @@ class Outcome(NamedTuple):
 
     answer: Answer | None = None
     kind: str = ""
+    """One of :data:`KINDS`, or ""."""
     why: str = ""
     thought: bool = False
     """Whether the model was seen to think."""
