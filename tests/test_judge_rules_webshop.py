@@ -74,7 +74,7 @@ def roles(*turns: Turn) -> str:
 @pytest.mark.parametrize(
     ("expected", "turns"),
     [
-        ("EDDDD", [FIND, OPEN, LAVENDER, SIZE, BUY]),
+        ("EEDDD", [FIND, OPEN, LAVENDER, SIZE, BUY]),
         # Searches and pages.
         ("N", [("search[bunk bed]", results(OTHER))]),
         ("ER", [FIND, ("search[dollars]", results())]),
@@ -93,28 +93,31 @@ def roles(*turns: Turn) -> str:
         ("EN", [FIND, ("click[b0aaaaaaa3]", item(DEAR))]),
         ("EN", [FIND, ("click[b0aaaaaaa4]", item(OTHER))]),
         ("EENR", [FIND, ("click[b0aaaaaaa2]", item(LESS)), PREV, ("click[b0aaaaaaa2]", item(LESS))]),
-        ("EDRND", [FIND, OPEN, PREV, OPEN, LAVENDER]),
+        ("EERND", [FIND, OPEN, PREV, OPEN, LAVENDER]),
         # Looking.
-        ("EDENR", [FIND, OPEN, ("click[description]", sub("Soft.")), ("click[< prev]", PAGE), ("click[description]", sub("Soft."))]),
-        ("EDNN", [FIND, OPEN, ("click[reviews]", sub()), ("click[< prev]", PAGE)]),
+        ("EEENR", [FIND, OPEN, ("click[description]", sub("Soft.")), ("click[< prev]", PAGE), ("click[description]", sub("Soft."))]),
+        ("EENN", [FIND, OPEN, ("click[reviews]", sub()), ("click[< prev]", PAGE)]),
         # Choosing.
-        ("EDDR", [FIND, OPEN, LAVENDER, LAVENDER]),
-        ("EDNR", [FIND, OPEN, ("click[rose]", PAGE), ("click[rose]", PAGE)]),
-        ("EDDRN", [FIND, OPEN, LAVENDER, ("click[rose]", PAGE), LAVENDER]),
-        ("EDNDD", [FIND, OPEN, ("click[12 fl oz]", PAGE), SIZE, LAVENDER]),
+        ("EEDR", [FIND, OPEN, LAVENDER, LAVENDER]),
+        ("EENR", [FIND, OPEN, ("click[rose]", PAGE), ("click[rose]", PAGE)]),
+        ("EEDRN", [FIND, OPEN, LAVENDER, ("click[rose]", PAGE), LAVENDER]),
+        ("EENDD", [FIND, OPEN, ("click[12 fl oz]", PAGE), SIZE, LAVENDER]),
         ("ENN", [FIND, ("click[b0aaaaaaa3]", item(DEAR)), ("click[lavender]", item(DEAR))]),
         # Buying.
-        ("EDR", [FIND, OPEN, BUY]),
-        ("EDDR", [FIND, OPEN, LAVENDER, BUY]),
-        ("EDDDRR", [FIND, OPEN, LAVENDER, SIZE, ("click[rose]", PAGE), BUY]),
+        ("EER", [FIND, OPEN, BUY]),
+        ("EEDR", [FIND, OPEN, LAVENDER, BUY]),
+        ("EEDDRR", [FIND, OPEN, LAVENDER, SIZE, ("click[rose]", PAGE), BUY]),
         ("ENR", [FIND, ("click[b0aaaaaaa3]", item(DEAR)), BUY]),
         ("ENR", [FIND, ("click[b0aaaaaaa4]", item(OTHER)), BUY]),
         # Leaving.
+        ("EEDR", [FIND, OPEN, LAVENDER, PREV]),
+        ("EEN", [FIND, OPEN, PREV]),
+        ("EER", [FIND, ("search[cream for dry skin]", results(FRESH, GOOD)), FIND]),
         ("ER", [FIND, BACK]),
         ("EENN", [FIND, ("click[b0aaaaaaa2]", item(LESS)), BACK, FIND]),
-        ("EDDDR", [FIND, OPEN, LAVENDER, SIZE, BACK]),
-        ("EDDDR", [FIND, OPEN, LAVENDER, SIZE, ("search[hand cream]", results(FRESH))]),
-        ("EDRNND", [FIND, OPEN, BACK, FIND, OPEN, LAVENDER]),
+        ("EEDDR", [FIND, OPEN, LAVENDER, SIZE, BACK]),
+        ("EEDDR", [FIND, OPEN, LAVENDER, SIZE, ("search[hand cream]", results(FRESH))]),
+        ("EERNND", [FIND, OPEN, BACK, FIND, OPEN, LAVENDER]),
         # What the shop does not understand.
         ("NR", [("buy it", INDEX), ("buy it", INDEX)]),
         ("EN", [FIND, ("click[b0zzzzzzz9]", FIRST)]),
@@ -127,7 +130,7 @@ def test_roles(expected: str, turns: list[Turn]) -> None:
 
 def test_choosing_after_leaving_is_paid_once() -> None:
     loop = [OPEN, LAVENDER, BACK, FIND]
-    assert roles(FIND, *loop * 3, OPEN).count("D") == 2
+    assert roles(FIND, *loop * 3, OPEN).count("D") == 1
 
 
 def test_pages_that_left_the_window_are_not_new_again() -> None:
@@ -188,7 +191,7 @@ def test_all_wordings_of_the_shop_are_read_alike(observation: str) -> None:
     assert [name for name, _ in rows[1][1]] == ["scent", "style"]
     assert rows[1][1][1][1] == ("pair", "3 pack", "family bundle")
     assert rows[1][0][0].price == 21.49
-    assert ["".join(x.role or "-" for x in RuleJudge().judge(windows(turns, info["task"])))] == ["EDD"]
+    assert ["".join(x.role or "-" for x in RuleJudge().judge(windows(turns, info["task"])))] == ["EED"]
 
 
 texts = st.one_of(

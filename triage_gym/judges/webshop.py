@@ -1,19 +1,18 @@
 """Roles of WebShop turns by rule, from the text of a window alone.
 
-- **D**: opens an offer that fits better than the others and than those opened before; chooses an option that the instruction
-  names; buys a product of the right kind and price with all named options chosen.
+- **D**: chooses an option that the instruction names; buys a product of the right kind and price with all named options chosen.
 - **E**: a search for words of the instruction, or a further page, that shows products not shown before; the first look at a
   product that may fit, at its description and its features.
-- **R**: damage (buying against kind, price or options; undoing a choice that is asked for; leaving a product that is ready to
-  be bought, or one that the next turns come back to; turning away from results with an unopened offer that fits); the same
+- **R**: damage (buying against kind, price or options; undoing a choice that is asked for; leaving a product that fits
+  when options were chosen as asked, or one that the next turns come back to; turning away from results with an unopened offer that fits); the same
   search, product, sub-page, wrong option or refused action again; a search that shows known products only.
 - **N**: the rest, such as an option that nobody asked for and a first wrong one, which the shop scores like none at all, and
   the ways back.
 
 Damage beats D, D beats E; a first harmless no-op is N, its repetition R. Which products were opened and looked at, what was
 searched for and which options are chosen follow from all earlier actions (so the shop need not show what is chosen), what
-was shown and what comes next from the window only. Each offer and each option of a product is D once, each search
-and each page of it E once, so that leaving and coming back does not pay.
+was shown and what comes next from the window only. Each option of a product is D once, each search, page and product
+E once, so that leaving and coming back does not pay.
 
 What it cannot know: attributes that neither title nor a sub-page in the window names, so that nearly right products look
 right; synonyms and other spellings; which value was meant by an instruction that names none word for word; the price drawn
@@ -91,12 +90,6 @@ class _View:
         shown = {offer.asin for page in pages if page.kind == "results" for offer in page.offers}
         return {offer.asin for offer in self.after.offers if self.after.kind == "results"} - shown
 
-    def best_opened(self) -> float:
-        """Worth of the best offer of the window so far that was opened; 0 for none."""
-        pages = [self.page, *(shop.parse_page(pair.observation) for pair in self.window.past)]
-        opened = [offer for page in pages for offer in page.offers if offer.asin in self.trail.opened]
-        return max([worth_of(self.goal, offer) for offer in opened], default=0.0)
-
     def comes_back_to(self, asin: str) -> bool:
         """Whether the turns after this one, as far as the window shows, open the product again and go on with it."""
         following = [shop.parse_action(pair.action).argument for pair in self.window.future]
@@ -170,6 +163,11 @@ class Product:
     def ready(self) -> bool:
         """Whether it fits, and all that the instruction names is chosen."""
         return self.fits and bool(self.wanted) and not self.missing()
+
+    @property
+    def begun(self) -> str:
+        """A value that is chosen as asked, of a product that fits; "" for none."""
+        return next((v for i, v in self.wanted.items() if self.fits and self.chosen.get(i) == v), "")
 
     def choose(self, values: list[str]) -> None:
         """Take these values as chosen, later ones in place of earlier ones of their group."""
@@ -263,6 +261,9 @@ def _known_results(view: _View, key: str) -> Verdict:
         return "R", "a search that shows no new product"
     if view.trail.asin and view.comes_back_to(view.trail.asin):
         return "R", "searches as before, and then comes back to this product"
+    best, _ = view.best(view.after)
+    if best and view.page.kind == "results" and best.asin in [offer.asin for offer in view.page.offers]:
+        return "R", f"back to known results for {best.asin}, which is on the page already"
     return _back_to_results(view)
 
 
@@ -298,6 +299,8 @@ def _leave(view: _View, where: str) -> Verdict:
         return "N", where
     if view.page.kind == "item" and view.product.ready:
         return "R", f"{where}: leaves the product that fits with its options chosen"
+    if view.page.kind == "item" and view.product.begun:
+        return "R", f"{where}: loses {view.product.begun}, which was chosen as asked"
     if view.trail.asin and view.comes_back_to(view.trail.asin):
         return "R", f"{where}: leaves the product that it comes back to"
     return "N", where
@@ -315,16 +318,12 @@ def _turn_page(view: _View) -> Verdict:
 
 def _open(view: _View, asin: str) -> Verdict:
     offer = next((offer for offer in view.page.offers if offer.asin == asin), Offer(asin, "", None))
-    unfit, worth, (_, most) = why_not(view.goal, offer), worth_of(view.goal, offer), view.best(view.page)
+    unfit = why_not(view.goal, offer)
     if asin in view.trail.opened:
         if not unfit and view.goes_on():
             return "N", f"back to {asin} to go on with it"
         return "R", f"opens {asin} again"
-    if unfit:
-        return "N", f"opens {asin}, which {unfit}"
-    if worth >= most and worth > view.best_opened():
-        return "D", f"opens {asin}, which fits best"
-    return "E", f"a first look at {asin}"
+    return ("N", f"opens {asin}, which {unfit}") if unfit else ("E", f"a first look at {asin}")
 
 
 def _look(view: _View, name: str) -> Verdict:
