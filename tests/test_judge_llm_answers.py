@@ -72,6 +72,7 @@ def test_an_answer_is_found_in_what_surrounds_it(text: str) -> None:
         ('{"labels": {"i": 0}}', "keys"),
         ('{"labels": [], "and": 1}', "keys"),
         ('{"labels": ["D"]}', "keys"),
+        ('{"labels": [{"labels": []}]}', "keys"),
         (said(), "ids"),
         (said((1, "D")), "ids"),
         (said((0, "D"), (1, "D")), "ids"),

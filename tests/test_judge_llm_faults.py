@@ -182,6 +182,15 @@ def test_a_key_that_is_refused_or_missing_is_told_at_once(monkeypatch: pytest.Mo
     assert "OPENAI_API_KEY" in labels[0].why
 
 
+def test_an_endpoint_that_is_not_there_yet_is_waited_for_by_the_first_question_too() -> None:
+    with endpoint("drop", "drop", "ok", answer=label_all) as server:
+        made = judge(server, mode="auto", deadline=20.0, client={"backoff": 0.01})
+        assert [label.role for label in made.judge(WINDOWS)] == ["D", "E", "N", "R"]
+    with endpoint("429", answer=label_all) as server:
+        waiting = judge(server, mode="auto", client={"backoff": 0.01})
+        assert all(label.why.startswith("rate_limited: Expected") for label in waiting.judge(WINDOWS))
+
+
 def test_a_cap_ends_the_asking() -> None:
     with endpoint(answer=label_all) as server:
         made = judge(server, limit=1, pool={"max_calls": 3})
@@ -233,6 +242,11 @@ def test_the_check_says_when_nothing_works_or_labels_are_wrong(capsys: pytest.Ca
     with endpoint("404") as server:
         assert JudgeCheck(model="m", base_url=server.url).run() == 1
     assert "No way to ask works" in capsys.readouterr().out
+    gone = server.url
+    assert JudgeCheck(model="m", base_url=gone, timeout=0.3).run() == 1
+    printed = capsys.readouterr().out
+    assert "connection" in printed
+    assert "json_object" not in printed  # whoever cannot be reached is not asked in other ways
     always = json.dumps({"labels": [{"i": 0, "why": "", "label": "D"}]})
     with endpoint(answer=lambda request: {"content": always, "reasoning": "Hm."}) as server:
         assert JudgeCheck(model="m", base_url=server.url).run() == 0
