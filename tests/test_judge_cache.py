@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composed_judges import Fake, Silent, facts, window
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judges_for_tests import Fake, Silent, facts, window
 
 from triage_gym.errors import InputError
 from triage_gym.judges.cache import CachedJudge, cache_dir
@@ -249,7 +249,7 @@ def test_any_label_comes_back_as_it_was(tmp_path_factory: Any, why: str, source:
 
 
 def test_the_rule_judge_is_cached_like_any_other(path: Path) -> None:
-    from judges_for_tests import attempt
+    from composed_judges import attempt
 
     record = attempt(6)
     plain = label_record(record, RuleJudge(domain="generic"))

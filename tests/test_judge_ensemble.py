@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from composed_judges import Fake, Sampled, attempt, window
 from hypothesis import given
 from hypothesis import strategies as st
-from judges_for_tests import Fake, Sampled, attempt, window
 
 from triage_gym.errors import InputError
 from triage_gym.judges.cache import CachedJudge
@@ -92,6 +92,9 @@ def test_votes_of_one_judge_are_its_samples_in_shuffled_order() -> None:
     other = Sampled("DDE")
     EnsembleJudge([other], votes=3, seed=1).judge(windows)
     assert other.asked[1:] != within.asked[1:]
+    straight = Sampled("DDE")
+    EnsembleJudge([straight], votes=3, shuffle=False).judge(windows)
+    assert straight.asked == [windows] * 3
 
 
 def test_turns_of_different_attempts_are_not_mixed() -> None:
@@ -137,6 +140,7 @@ def test_shares_sum_to_one_and_labels_are_sound(rows: list[str]) -> None:
         {"of": ["rule"], "agree": 1.1},
         {"of": ["rule"], "least_votes": 2},
         {"of": ["rule"], "seed": -1},
+        {"of": ["rule"], "shuffle": 1},
         {"of": ["nobody"]},
     ],
 )

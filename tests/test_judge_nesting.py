@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from judges_for_tests import Fake, Sampled, attempt, window
+from composed_judges import Fake, Sampled, attempt, window
 
 from triage_gym import registry
 from triage_gym.errors import InputError
@@ -89,7 +89,7 @@ def test_a_tree_is_written_in_a_config(tmp_path: Any) -> None:
     }
     with pytest.raises(InputError, match="identity"):
         registry.make(
-            "judges", {"name": "cache", "path": str(tmp_path / "x"), "of": {"name": "judges_for_tests:Silent"}}
+            "judges", {"name": "cache", "path": str(tmp_path / "x"), "of": {"name": "composed_judges:Silent"}}
         )
     judge = registry.make("judges", spec)
     record = label_record(attempt(6), judge)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from judges_for_tests import Fake, attempt, window
+from composed_judges import Fake, attempt, window
 
 from triage_gym.errors import InputError
 from triage_gym.judges.labelling import label_record, label_records

@@ -2,7 +2,8 @@
 
 The share of the votes is the confidence, a measure of doubt that needs nothing from inside a model. With ``votes`` above 1
 each judge is asked that often, from the second time on with the turns of each attempt in another order, since a model's
-answer about a turn depends on what stands around it in a prompt; order and answers repeat from run to run.
+answer about a turn depends on what stands around it in a prompt; order and answers repeat from run to run. A judge that asks
+about consecutive turns in one prompt finds none in such an order and asks one by one: ``shuffle=False`` leaves it its batches.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class EnsembleJudge(Nested):
             another answer each time; one without differs by the order of the turns alone, if at all.
         agree: Least share of the votes that a role needs, in (0, 1]; None for more than any other role has.
         least_votes: Votes without which no role counts.
+        shuffle: Whether votes after the first are asked for in another order.
         seed: Of the orders.
 
     Raises:
@@ -49,7 +51,13 @@ class EnsembleJudge(Nested):
     name: ClassVar[str] = "ensemble"
 
     def __init__(
-        self, of: Sequence[Spec], votes: int = 1, agree: float | None = None, least_votes: int = 1, seed: int = 0
+        self,
+        of: Sequence[Spec],
+        votes: int = 1,
+        agree: float | None = None,
+        least_votes: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
     ) -> None:
         if isinstance(of, str) or not isinstance(of, Sequence) or not of:
             raise InputError(f"Expected `of` to be a list of judges, got {of!r:.80}")
@@ -61,9 +69,11 @@ class EnsembleJudge(Nested):
                 f"Expected at most {MAX_VOTES} `votes` and no more `least_votes` than there are, got {votes} from each of "
                 f"{len(of)} and {least_votes}"
             )
+        if not isinstance(shuffle, bool):
+            raise InputError(f"Expected `shuffle` to be True or False, got {shuffle!r}")
         if agree is not None:
             check_number("agree", agree, above=0.0, most=1.0)
-        options = {"votes": votes, "agree": agree, "least_votes": least_votes, "seed": seed}
+        options = {"votes": votes, "agree": agree, "least_votes": least_votes, "shuffle": shuffle, "seed": seed}
         super().__init__(of, options, ("votes", "unanimous", "contested", "undecided"))
         for judge in self.judges:
             if selection_of(judge) is not None:
@@ -71,7 +81,8 @@ class EnsembleJudge(Nested):
                     f"Expected judges that label every window, got {type(judge).__name__}, which selects; put it around the "
                     'ensemble: {"name": "selective", "of": {"name": "ensemble", …}}'
                 )
-        self._votes, self._agree, self._least, self._seed = votes, agree, least_votes, seed
+        self._votes, self._agree, self._least = votes, agree, least_votes
+        self._shuffle, self._seed = shuffle, seed
 
     def labels(self, windows: Sequence[Window], sample: int) -> list[RoleLabel]:
         """One label a window, in order."""
@@ -85,7 +96,7 @@ class EnsembleJudge(Nested):
     def _round(self, judge: Judge, windows: Sequence[Window], number: int) -> list[RoleLabel]:
         """The answers of one judge, asked in the order of this round."""
         order = list(range(len(windows)))
-        if number:
+        if number and self._shuffle:
             dice, start = random.Random(f"{self._seed}:{number}"), 0
             for run in attempts_of(windows):
                 part = order[start : start + len(run)]
