@@ -101,6 +101,10 @@ def test_roles_that_do_not_occur_have_no_score() -> None:
     assert [s.f1 is None for s in found] == [False, True, True, True]
     assert macro_f1(found) == 1.0
     assert macro_f1(found[1:]) is None
+    wrong = score(codes(roles("DD")), codes(roles("DN")), "N", single(2))
+    assert (wrong.support, wrong.given, wrong.f1) == (0, 1, None), "there was nothing to find"
+    assert wrong.precision is not None
+    assert wrong.precision.estimate == 0.0
 
 
 def test_kappa_by_hand() -> None:

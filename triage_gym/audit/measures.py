@@ -47,7 +47,7 @@ class Score:
     recall_judged: float | None
     """The same among the segments that got a label."""
     f1: Interval | None
-    """Harmonic mean of precision and recall over all."""
+    """Harmonic mean of precision and recall over all; None where no segment has the role."""
 
 
 def confusion(gold: Codes, said: Codes) -> NDArray[np.int64]:
@@ -106,7 +106,7 @@ def score(gold: Codes, said: Codes, role: Role, resampler: Resampler, among: Mas
         of_share(tp, given, precision, confidence),
         of_share(tp, support, recall, confidence),
         tp / int(judged.sum()) if judged.any() else None,
-        _f1_of_union(of_share(tp, given + support - tp, f1, confidence)),
+        _f1_of_union(of_share(tp, given + support - tp, f1, confidence)) if support else None,
     )
 
 
