@@ -119,10 +119,10 @@ def test_an_area_too_large_to_count_out_is_unknown(monkeypatch: pytest.MonkeyPat
     field = parse_field(SPLIT)
     assert field is not None
     exact = known(field, 1)
-    known.cache_clear()
+    minesweeper.known.cache_clear()
     monkeypatch.setattr(minesweeper, "NODES", 1)
     told = known(field, 1)
-    known.cache_clear()
+    minesweeper.known.cache_clear()
     assert exact.safe
     assert told.safe & ~exact.safe == 0
     assert told.mines & ~exact.mines == 0

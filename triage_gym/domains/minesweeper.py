@@ -44,17 +44,24 @@ class Field:
 
     def around(self, cell: int) -> int:
         """Bit mask of the up to eight cells around one."""
-        row, column = divmod(cell, self.width)
-        found = 0
-        for r in range(max(row - 1, 0), min(row + 2, self.height)):
-            for c in range(max(column - 1, 0), min(column + 2, self.width)):
-                found |= 1 << r * self.width + c
-        return found & ~(1 << cell)
+        return _around(self.height, self.width)[cell]
 
     def name(self, cell: int) -> str:
         """How an action names a cell."""
         row, column = divmod(cell, self.width)
         return f"({row + 1}, {column + 1})"
+
+
+@lru_cache(maxsize=64)
+def _around(height: int, width: int) -> tuple[int, ...]:
+    """For each cell the bit mask of those around it."""
+    masks = []
+    for row in range(height):
+        for column in range(width):
+            rows = range(max(row - 1, 0), min(row + 2, height))
+            beside = sum(1 << c for c in range(max(column - 1, 0), min(column + 2, width)))
+            masks.append(sum(beside << r * width for r in rows) ^ 1 << row * width + column)
+    return tuple(masks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,52 +116,75 @@ def known(field: Field, mines: int | None) -> Known:
         field: The board.
         mines: How many mines there are; None when that is not known, and then they are not counted.
     """
-    shown = [(i, int(cell) if cell.isdigit() else 0) for i, cell in enumerate(field.cells) if cell != "?"]
-    rules = [(field.around(i) & field.closed, number) for i, number in shown]
-    safe, mined, left = _compared([rule for rule in rules if rule[0]])
-    areas = _areas(left)
-    loose = field.closed & ~safe & ~mined
+    glance, left = _glanced(field)
+    told = glance.safe | glance.mines
+    loose = field.closed & ~told
     for cells, _ in left:
         loose &= ~cells
-    rest = None if mines is None else mines - mined.bit_count()
-    more_safe, more_mined = _counted_out(areas, loose, rest)
-    return Known(safe | more_safe, mined | more_mined)
+    rest = None if mines is None else mines - glance.mines.bit_count()
+    safe, mined = _counted_out(_areas(left), loose, rest)
+    return Known(glance.safe | safe, glance.mines | mined)
+
+
+def at_a_glance(field: Field) -> Known:
+    """What the numbers tell alone and in pairs: less than :func:`known`, and much sooner."""
+    return _glanced(field)[0]
 
 
 Rule = tuple[int, int]
 """Cells, and how many of them are mines."""
 
 
+@lru_cache(maxsize=4096)
+def _glanced(field: Field) -> tuple[Known, list[Rule]]:
+    """What numbers tell alone and in pairs, and the rules about the other cells."""
+    closed = field.closed
+    seen = [(near & closed, cell) for near, cell in zip(_around(field.height, field.width), field.cells, strict=True)]
+    safe, mined, left = _compared(
+        [(cells, 0 if cell == "." else int(cell)) for cells, cell in seen if cells and cell != "?"]
+    )
+    return Known(safe, mined), left
+
+
 def _compared(rules: list[Rule]) -> tuple[int, int, list[Rule]]:
     """What numbers tell alone and in pairs: safe cells, mines, and the rules about the other cells."""
     safe = mined = 0
+    left = set(rules)
     for _ in range(ROUNDS):
-        left = {(cells & ~(safe | mined), need - (cells & mined).bit_count()) for cells, need in rules}
-        rules = sorted(rule for rule in left if rule[0])
-        found_safe, found_mined, new = _told(rules)
+        found_safe, found_mined, new = _told(left)
         if not (found_safe | found_mined or new):
             break
         safe, mined = safe | found_safe, mined | found_mined & ~safe
-        rules += new
-    return safe, mined, [(c & ~(safe | mined), n - (c & mined).bit_count()) for c, n in rules if c & ~(safe | mined)]
+        left |= new
+        if found_safe | found_mined:
+            told = safe | mined
+            left = {(cells & ~told, need - (cells & mined).bit_count()) for cells, need in left if cells & ~told}
+    return safe, mined, sorted(left)
 
 
-def _told(rules: list[Rule]) -> tuple[int, int, list[Rule]]:
+def _told(rules: set[Rule]) -> tuple[int, int, set[Rule]]:
     """One round: safe cells, mines, and rules about what one number sees and another inside of it does not."""
     safe = mined = 0
-    by_cell: dict[int, list[Rule]] = {}
+    by_lowest: dict[int, list[Rule]] = {}
+    for rule in rules:
+        cells, need = rule
+        if need == 0:
+            safe |= cells
+        elif need == cells.bit_count():
+            mined |= cells
+        else:
+            by_lowest.setdefault(cells & -cells, []).append(rule)
+    new = set()
+    lowest = sum(by_lowest)
     for cells, need in rules:
-        safe |= cells if need == 0 else 0
-        mined |= cells if need == cells.bit_count() else 0
-        by_cell.setdefault((cells & -cells).bit_length(), []).append((cells, need))
-    new: set[Rule] = set()
-    have = set(rules)
-    for cells, need in rules:
-        for cell in _bits(cells):
-            for inner, inner_need in by_cell.get(cell + 1, ()):
-                if inner != cells and inner & ~cells == 0:
+        rest = cells & lowest
+        while rest:
+            bit = rest & -rest
+            rest ^= bit
+            for inner, inner_need in by_lowest[bit]:
+                if inner & ~cells == 0 and inner != cells:
                     new.add((cells & ~inner, need - inner_need))
-    return safe, mined, sorted(new - have)
+    return safe, mined, new - rules
 
 
 def _areas(rules: list[Rule]) -> list[list[Rule]]:
@@ -209,11 +239,11 @@ def _sums(counts: list[int]) -> int:
     """Bit mask of the sums that taking one count of each can have."""
     sums = 1
     for count in counts:
-        sums = sum_of(sums, count)
+        sums = _sum_of(sums, count)
     return sums
 
 
-def sum_of(a: int, b: int) -> int:
+def _sum_of(a: int, b: int) -> int:
     """Bit mask of all sums of a number of ``a`` and one of ``b``."""
     total = 0
     for shift in _bits(b):
@@ -239,26 +269,24 @@ def _layouts(rules: list[Rule]) -> Ways:
             some_mine, some_safe = found.get(mined.bit_count(), (0, 0))
             found[mined.bit_count()] = some_mine | mined, some_safe | cells & ~mined
             continue
-        cell, touching, later = order[at]
-        for bit in (0, 1 << cell):
-            if all(_possible(mined | bit, rule, later) for rule in touching):
-                stack.append((at + 1, mined | bit))
+        cell, touching = order[at]
+        for after in (mined, mined | 1 << cell):
+            for rule_cells, need, undecided in touching:
+                if not 0 <= need - (rule_cells & after).bit_count() <= undecided:
+                    break
+            else:
+                stack.append((at + 1, after))
     return found
 
 
-def _possible(mined: int, rule: Rule, later: int) -> bool:
-    """Whether a number can still get its mines out of the cells that are not decided yet."""
-    lacks = rule[1] - (rule[0] & mined).bit_count()
-    return 0 <= lacks <= (rule[0] & later).bit_count()
-
-
-def _ordered(rules: list[Rule]) -> list[tuple[int, list[Rule], int]]:
-    """Cells rule by rule, each with the rules about it and the cells after it."""
+def _ordered(rules: list[Rule]) -> list[tuple[int, list[tuple[int, int, int]]]]:
+    """Cells rule by rule, each with the rules about it, and how many of their cells come after it."""
     order = list(dict.fromkeys(cell for rule in rules for cell in _bits(rule[0])))
     later, out = sum(1 << cell for cell in order), []
     for cell in order:
         later ^= 1 << cell
-        out.append((cell, [rule for rule in rules if rule[0] >> cell & 1], later))
+        touching = [(cells, need, (cells & later).bit_count()) for cells, need in rules if cells >> cell & 1]
+        out.append((cell, touching))
     return out
 
 

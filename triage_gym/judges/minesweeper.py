@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from triage_gym.domains.minesweeper import Field, known, mines_of, parse_cell, parse_field
+from triage_gym.domains.minesweeper import Field, at_a_glance, known, mines_of, parse_cell, parse_field
 from triage_gym.protocols import Window
 from triage_gym.records import Role
 
@@ -35,7 +35,9 @@ class MinesweeperRules:
             return _in_vain(window, field, None, "names no cell of the board")
         if not field.closed >> cell & 1:
             return _in_vain(window, field, cell, f"{field.name(cell)} is open already")
-        told = known(field, mines_of(window.task))
+        told = at_a_glance(field)
+        if not (told.safe | told.mines) >> cell & 1:
+            told = known(field, mines_of(window.task))
         if told.mines >> cell & 1:
             return "R", f"{field.name(cell)} is certain to be a mine"
         if told.safe >> cell & 1:
