@@ -234,6 +234,31 @@ def test_requests_that_may_have_been_paid_for_end_after_the_tries(kind: str, tri
     assert f"({tries} tries)" in str(found[0])
 
 
+@pytest.mark.parametrize(("kind", "ends"), [("server", True), ("connection", True), ("rate_limited", False)])
+def test_a_question_that_a_server_cannot_bear_is_not_tried_for_ever(kind: str, ends: bool) -> None:
+    clock = VirtualClock()
+
+    def script(now: float, text: str) -> Completion | Failed:
+        if text == "q0":
+            return no(kind, retry_after=10.0)
+        clock.sleep(5.0)
+        return answer()
+
+    asks = Scripted(script, clock=clock)
+    pool = ChatPool(asks, limit=1, tries=3, deadline=900.0)
+    found = pool.ask_all(asked(500))
+    assert kinds(found) == [kind] + ["ok"] * 499
+    tries = sum(text == "q0" for _, text in asks.tried)
+    assert tries == 4 if ends else tries > 4, "the first was before any answer"
+
+
+def test_a_copy_shares_the_virtual_time() -> None:
+    asks = Scripted(lambda now, text: answer())
+    other = copy.deepcopy(ChatPool(asks))
+    asks.clock.sleep(5.0)
+    assert other._clock.now() == 5.0
+
+
 def test_what_stays_as_it_is_is_asked_once() -> None:
     asks = Scripted(lambda now, text: Failed("request", "no"))
     assert kinds(ChatPool(asks).ask_all(asked(4))) == ["request"] * 4

@@ -53,6 +53,10 @@ class VirtualClock:
         self._now = 0.0
         self._lock = threading.Lock()
 
+    def __deepcopy__(self, memo: object) -> VirtualClock:
+        """The same: there is one time for all."""
+        return self
+
     def now(self) -> float:
         """See :meth:`Clock.now`."""
         return self._now

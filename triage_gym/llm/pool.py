@@ -4,8 +4,9 @@ What it promises: for every question, in order, a :class:`~triage_gym.llm.comple
 :class:`~triage_gym.errors.EndpointError`, and none is lost. A question that waits for another try holds no place, so that
 it delays no other. How many are under way follows what the endpoint takes (:class:`~triage_gym.llm.limit.AdaptiveLimit`).
 Requests that the endpoint did not take (429, 5xx, no connection) are repeated up to the deadline, however many that are:
-no outage that is shorter loses a question. Time-outs and bodies that are no completion, which may have been paid for, end
-a question after ``tries``. An endpoint that has answered nothing for a whole deadline is asked nothing new. Caps on
+no outage that is shorter loses a question. What ends a question after ``tries`` are time-outs and bodies that are no
+completion, which may have been paid for, and 5xx and dropped connections while others are answered, so that one question
+that a server cannot bear is not tried for ever. An endpoint that has answered nothing for a whole deadline is asked nothing new. Caps on
 requests, money and time are looked at before each request; what is under way then is still paid for.
 
 What it leaves to you: what the answers mean, and to :meth:`~ChatPool.close` it.
@@ -38,6 +39,8 @@ _LONGEST: Final = 3600.0
 """Seconds of the longest wait for news."""
 _COUNTED: Final = ("timeout", "garbled")
 """Failures of requests that the endpoint may have worked on."""
+_COUNTED_ALONE: Final = ("server", "connection")
+"""Failures that are the question's own when others are answered meanwhile."""
 
 
 class ChatPool:
@@ -49,7 +52,7 @@ class ChatPool:
         least: The limit never falls below.
         most: The limit never grows above; ``limit``, if None.
         deadline: Seconds from a question's first request after which it is answered or has failed.
-        tries: Most requests of a question that the endpoint may have worked on.
+        tries: Most requests of a question, of those that count (see above).
         max_calls: Most requests of the client in all.
         max_usd: Dollars after which nothing is asked any more; the client must have ``prices``.
         max_seconds: Seconds of asking, over all calls, after which nothing is asked any more.
@@ -94,7 +97,7 @@ class ChatPool:
         self._waiting: list[tuple[float, int, _Item]] = []
         self._alarms: list[tuple[float, int, _Item, int]] = []
         self._numbers = itertools.count()
-        self._running = 0
+        self._running = self._successes = 0
         self._idle: list[_Worker] = []
         self._dismissal = weakref.finalize(self, _dismiss, self._idle)
 
@@ -173,8 +176,6 @@ class ChatPool:
         with self._lock:
             now = self._clock.now()
             self._ring(now)
-            while self._waiting and self._waiting[0][0] <= now:
-                self._ready.append(heapq.heappop(self._waiting)[2])
             self._feed(now)
             if not batch.open or batch.error is not None:
                 return False
@@ -202,6 +203,8 @@ class ChatPool:
 
     def _feed(self, now: float) -> None:
         """Send what may be sent: what is to be tried again first."""
+        while self._waiting and self._waiting[0][0] <= now:
+            self._ready.append(heapq.heappop(self._waiting)[2])
         if (why := self._spent(now)) is not None:
             self._refuse(why)
         while self._running < self._limit.value and (self._ready or self._fresh):
@@ -234,7 +237,7 @@ class ChatPool:
     def _start(self, item: _Item, now: float) -> None:
         worker = self._idle.pop()
         if not item.tries:
-            item.until = now + self._deadline
+            item.until, item.successes = now + self._deadline, self._successes
             heapq.heappush(self._alarms, (item.until, next(self._numbers), item, _Item.WHOLE))
         item.tries += 1
         item.sent = now
@@ -270,9 +273,8 @@ class ChatPool:
     def answer(self, item: _Item) -> Completion | Exception:
         """In a worker's thread: one request of ``item``."""
         try:
-            if item.sending is None:
-                item.sending = self._client.prepared(item.question)
-            return self._client.once(item.sending, item.seconds, counted=True)
+            sending = item.sending = item.sending or self._client.prepared(item.question)
+            return self._client.once(sending, item.seconds, counted=True)
         except Failed as failure:
             return failure.with_traceback(None)  # whose frames hold the pool
         except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there
@@ -308,17 +310,19 @@ class ChatPool:
         self._return(item)
         if isinstance(found, Completion):
             self._silent_since = None
+            self._successes += 1
             self._limit.succeeded()
             self._settle(item, with_all(found, item.billed, item.tries))
             return
+        item.billed += found.billed
+        item.garbled += bool(found.billed)
         if found.kind == "timeout" and item.failure is not None and item.seconds < self._client.timeout:
             found = item.failure  # the question's own time was over, which is no news of the endpoint
         elif found.slows:
             self._limit.slowed(item.sent, now)
         item.batch.failure = item.failure = found
-        item.billed += found.billed
-        item.garbled += bool(found.billed)
-        item.counted += found.kind in _COUNTED
+        alone = found.kind in _COUNTED_ALONE and self._successes > item.successes
+        item.counted, item.successes = item.counted + (found.kind in _COUNTED or alone), self._successes
         seconds = pause(found, item.tries, self._client.backoff)
         over = item.counted >= self._tries or item.garbled >= MOST_GARBLED or now + seconds >= item.until
         if found.again and self._silent_since is None:
@@ -330,7 +334,7 @@ class ChatPool:
             item.batch.news.put(None)
 
     def _settle(self, item: _Item, result: Told) -> None:
-        item.done = True
+        item.done, item.sending = True, None
         item.batch.results[item.index] = result
         item.batch.open -= 1
         if isinstance(result, EndpointError):
@@ -367,7 +371,7 @@ class _Item:
         self.failure: Failed | None = None
         self.billed = Billed()
         self.done = False
-        self.tries = self.counted = self.garbled = 0
+        self.tries = self.counted = self.garbled = self.successes = 0
         self.until = self.sent = self.seconds = 0.0
 
 
