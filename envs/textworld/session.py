@@ -91,7 +91,8 @@ class TextWorldGame:
     def in_sight(self, text: str) -> list[list[str]]:
         """The room and what is in sight in it; and ``text``, when that is what a close look has just told."""
         seen = [[str(word) for word in entry] for entry in self._ask({"do": "look"})["seen"]]
-        close = bool(self._sent) and self._sent[-1].startswith(_CLOSE_LOOKS)
+        # At what is not there nobody looks closely: the command is none of those that are possible.
+        close = bool(self._sent) and self._sent[-1].startswith(_CLOSE_LOOKS) and self._sent[-1] in self._commands
         return [*seen, ["told", text.strip()]] if close else seen
 
     def outcome(self) -> tuple[bool, float]:

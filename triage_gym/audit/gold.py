@@ -1,0 +1,28 @@
+"""The gold set: segments of the six built-in families whose roles were settled, to hold judges against.
+
+Episodes were played by experts with noise; the oracle judge labelled each turn (it knows the way to the goal), and segments
+were drawn from every cell of role x outcome, most from R in successes, which a poor judge misses first. Where oracle and
+rules differed a person read the window and settled the role by its definition; these rows carry the reason as ``note``.
+Elsewhere gold is what both said. ``benchmarks/judge_gold.py`` builds the file again from its seeds and the decisions.
+
+What it leaves to you: it says how well a judge does on *these* families, as their experts with noise play them. Label
+segments of your own (``triage-gym judge collect``, ``triage-gym judge label``) before you trust a judge elsewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from triage_gym.audit.labels import LabelledWindow, read_labels
+
+PATH: Final = Path(__file__).with_name("gold.jsonl.gz")
+
+
+def gold_rows() -> list[LabelledWindow]:
+    """The rows of the gold set, family by family in order of play; each has a ``gold`` role.
+
+    Raises:
+        InputError: If the file that comes along cannot be read.
+    """
+    return read_labels(PATH)
