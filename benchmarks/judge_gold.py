@@ -85,9 +85,17 @@ def drawn(family: str) -> list[LabelledWindow]:
             for success in (True, False):
                 most = MORE.get((role, success), PER_CELL)
                 cell = [row for row in rows if row.labels[ORACLE].role == role and row.success is success]
-                chosen.update(row.id for row in shuffled(cell, "gold")[: round(share * most)])
+                chosen.update(row.id for row in _mixed(shuffled(cell, "gold"))[: round(share * most)])
         found += [row for row in rows if row.id in chosen]
     return found
+
+
+def _mixed(rows: list[LabelledWindow]) -> list[LabelledWindow]:
+    """Plain repetitions, which any judge sees, in turns with the others, so that they do not crowd these out."""
+    plain = [row for row in rows if row.labels[ORACLE].why.startswith("repeated")]
+    other = [row for row in rows if row not in plain]
+    both = [row for pair in zip(other, plain, strict=False) for row in pair]
+    return [*both, *other[len(plain) :], *plain[len(other) :]]
 
 
 def settled() -> dict[str, Any]:

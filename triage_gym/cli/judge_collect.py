@@ -92,6 +92,7 @@ def collect(setting: JudgeCollect) -> list[LabelledWindow]:
         InputError: For numbers that are none of an episode, a player without what it needs, or an unknown environment.
     """
     from triage_gym.cli.making import make_env
+    from triage_gym.facts import FACT_NAMES
     from triage_gym.reflection.expert import why_no_distance
     from triage_gym.wrappers import SegmentCreditWrapper, StateFactsWrapper
 
@@ -100,7 +101,7 @@ def collect(setting: JudgeCollect) -> list[LabelledWindow]:
     known = not why_no_distance(base)
     try:
         env = SegmentCreditWrapper(
-            StateFactsWrapper(base, ["changed", "learnt", *(["distance"] if known else [])]), credit="grpo"
+            StateFactsWrapper(base, FACT_NAMES if known else ("changed", "learnt")), credit="grpo"
         )
         rows: list[LabelledWindow] = []
         for player in setting.players:
