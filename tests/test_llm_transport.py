@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import ssl
 import subprocess
@@ -95,6 +96,17 @@ def test_what_goes_wrong_is_told_by_kind_and_in_time(mode: str, error: type[Exce
         with pytest.raises(error):
             transport.post(SENDING, soon(20.0 if error is not Late else 0.3))
         assert b"hello" in transport.post(SENDING, soon()).body, "the next one is not hurt by it"
+
+
+def test_connections_are_let_go_when_nobody_closes_them() -> None:
+    with endpoint() as server:
+        transport = Plain(server.url, KEY)
+        transport.post(SENDING, soon())
+        kept = transport._idle[0].sock
+        assert kept is not None
+        del transport
+        gc.collect()
+        assert kept.fileno() == -1
 
 
 def test_statuses_and_headers_are_handed_on(asks: Any) -> None:

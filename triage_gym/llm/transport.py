@@ -15,6 +15,7 @@ import os
 import socket
 import time
 import urllib.request
+import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -124,6 +125,7 @@ class Plain:
             "User-Agent": "triage-gym",
         }
         self._idle: deque[_Connection] = deque()
+        self._end = weakref.finalize(self, _close_all, self._idle)
 
     def post(self, sending: Sending, until: float) -> Reply:
         """See :meth:`Transport.post`."""
@@ -148,8 +150,7 @@ class Plain:
 
     def close(self) -> None:
         """See :meth:`Transport.close`."""
-        while self._idle:
-            self._idle.pop().close()
+        _close_all(self._idle)
 
     def _taken(self) -> _Connection:
         while True:
@@ -171,6 +172,11 @@ class Plain:
         found = _read(response)
         reply = Reply(response.status, {name.lower(): value for name, value in headers.items()}, found)
         return reply, not response.will_close
+
+
+def _close_all(connections: deque[_Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
