@@ -36,6 +36,7 @@ COMMANDS = (
     ["judge", "check"],
     ["judge", "audit"],
     ["judge", "label"],
+    ["judge", "collect"],
 )
 
 

@@ -148,6 +148,19 @@ def test_several_judges_and_the_files(scripted: Path, capsys: pytest.CaptureFixt
     assert data == again, "the same seed gives the same numbers"
 
 
+def test_the_gold_set_that_comes_along(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["judge", "audit", "gold", "--judge", "rule", "--judge", "oracle", "--resamples", "20"]) == 0
+    out = capsys.readouterr().out
+    n = int(re.match(r"gold: (\d+) segments of \d+ attempts, \1 with a gold role", out)[1])  # type: ignore[index]
+    assert n >= 200
+    found = re.search(r"^R in success, F1 +(\d+) +(\d\.\d\d) ", out, re.MULTILINE)
+    assert found is not None
+    assert int(found[1]) >= 30
+    assert float(found[2]) >= 0.8
+    for family in ("alfworld", "minesweeper", "searchqa", "sokoban", "textworld", "webshop"):
+        assert re.search(rf"^{family} +\d+ ", out, re.MULTILINE)
+
+
 def test_an_annotator_may_stand_for_gold(scripted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_labels("plain.jsonl", [replace(r, gold="N") for r in rows_of()])
     assert run(["judge", "audit", "plain.jsonl", "--reference", "ann", "--judge", "scripted", "--json", "o.json"]) == 0

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterable, Sequence
-from importlib.resources import as_file, files
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from triage_gym import registry, strict_json
+from triage_gym.audit.gold import gold_rows
 from triage_gym.audit.labels import GOLD, Annotation, LabelledWindow, check_name, read_labels
 from triage_gym.errors import InputError, TriageGymError
 from triage_gym.records import EpisodeRecord
@@ -51,16 +51,6 @@ def is_run(source: str) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(first, dict) and "segments" in first
-
-
-def gold_rows() -> list[LabelledWindow]:
-    """The gold set that comes with the package: segments of its own environments, by role and outcome.
-
-    Raises:
-        InputError: In an installation without it.
-    """
-    with as_file(files("triage_gym.audit").joinpath("gold.jsonl.gz")) as path:
-        return read_labels(path)
 
 
 def from_traces(path: Path) -> list[LabelledWindow]:
