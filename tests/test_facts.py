@@ -7,8 +7,10 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+import textworld_games
 from envs_for_tests import Corridor, StatelessCorridor
 from gymnasium.wrappers import TimeLimit
+from needs import require
 
 from triage_gym.envs.alfworld.env import ALFWorldEnv
 from triage_gym.envs.minesweeper.env import MinesweeperEnv
@@ -18,6 +20,7 @@ from triage_gym.envs.webshop.env import WebShopEnv
 from triage_gym.errors import InputError
 from triage_gym.facts import FACT_NAMES, FactsMeter
 from triage_gym.protocols import Facts
+from triage_gym.reflection.expert import expert_distance
 from triage_gym.spaces import UnicodeText
 from triage_gym.wrappers import HistoryWrapper
 
@@ -293,3 +296,56 @@ def test_in_searchqa_and_webshop_a_turn_limit_is_no_way_out_of_reach() -> None:
         assert truncated
         assert not terminated
         assert (meter.step(observation, cut=True).after or 0) > 0
+
+
+@pytest.mark.textworld
+def test_in_textworld_a_room_is_news_once_and_the_policy_tells_the_distance() -> None:
+    require("textworld")
+    env = textworld_games.make(num_games=2)
+    try:
+        for seed in range(2):
+            meter = FactsMeter(env)
+            meter.begin(env.reset(seed=seed)[0])
+            way = expert_distance(env)
+            assert way is not None
+            for action in ("look", "inventory", "xyzzy", "examine moon"):
+                facts = meter.step(env.step(action)[0])
+                assert facts == Facts(False, False, way, way)
+            there = env.expert_action()
+            assert there is not None
+            back = {"north": "south", "south": "north", "east": "west", "west": "east"}
+            first = meter.step(env.step(there)[0])
+            home = meter.step(env.step(f"go {back[there.removeprefix('go ')]}")[0])
+            again = meter.step(env.step(there)[0])
+            assert first == Facts(True, True, way, way - 1)
+            assert home == Facts(True, False, way - 1, way)
+            assert again == Facts(True, False, way, way - 1)
+            while (action := env.expert_action()) is not None:
+                facts = meter.step(env.step(action)[0])
+                assert facts.after == facts.before - 1
+            assert facts.after == 0
+            assert env.outcome()[0]
+    finally:
+        env.close()
+
+
+@pytest.mark.textworld
+def test_in_textworld_a_close_look_is_news_once_and_only_at_what_is_there() -> None:
+    require("textworld")
+    env = textworld_games.make(num_games=1)
+    try:
+        meter = FactsMeter(env, ["changed", "learnt"])
+        observation, info = env.reset(seed=0)
+        meter.begin(observation)
+        while not (looks := [c for c in info["admissible_commands"] if c.startswith("examine ")]):
+            observation, *_, info = env.step(env.expert_action())
+            meter.step(observation)
+        assert [meter.step(env.step(looks[0])[0])[:2] for _ in range(2)] == [(False, True), (False, False)]
+        state = env.get_state()
+        said = env.task_state(), env.belief(), expert_distance(env)
+        env.step(env.expert_action())
+        assert env.task_state() != said[0]
+        env.set_state(state)
+        assert (env.task_state(), env.belief(), expert_distance(env)) == said
+    finally:
+        env.close()
