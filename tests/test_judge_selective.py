@@ -39,7 +39,7 @@ TURNS = (
 
 
 def test_candidates_by_hand() -> None:
-    assert candidates(played(*TURNS, success=True)) == [2, 3, 4]
+    assert candidates(played(*TURNS, success=True)) == [2, 3]
     assert candidates(played(*TURNS, success=False)) == [0, 1, 5]
     assert candidates(played(*TURNS, success=False, prefix=1)) == [1, 5]
     assert candidates(played(success=True)) == []
@@ -52,14 +52,22 @@ def test_candidates_by_hand() -> None:
         ({"next_observation": "A spoon.", "past": [("look", "A spoon.")]}, 3, 0),
         ({"next_observation": "A spoon.", "past": [("wait", "A spoon.")]}, 2, 0),
         ({"next_observation": "A spoon.", "earlier_actions": ("look",)}, 2, 2),
-        ({"observation": "Here.", "next_observation": "Here."}, 1, 0),
-        ({"next_observation": "Nothing happens."}, 1, 0),
+        ({"observation": "Here.", "next_observation": "Here."}, 0, 0),
+        ({"next_observation": "Nothing happens."}, 0, 0),
+        ({"action": "put fork on shelf 1", "earlier_actions": ("take fork from shelf 1",)}, 1, 0),
+        ({"action": "close fridge", "earlier_actions": ("put milk into the fridge",)}, 1, 0),
+        ({"action": "open fridge", "earlier_actions": ("go to fridge", "look at fridge")}, 0, 0),
+        ({"action": "put fork", "earlier_actions": ("put fork and knife",)}, 0, 0),
         ({"observation": "x 1", "next_observation": "x 2"}, 0, 1),
     ],
 )
 def test_what_makes_a_turn_a_candidate(fields: dict[str, Any], in_success: int, in_failure: int) -> None:
-    assert candidate(window(0, **fields), True) == in_success
-    assert candidate(window(0, **fields), False) == in_failure
+    given = {"observation": "A room.", "next_observation": "A room now.", **fields}
+    if "action" in fields:
+        given["past"] = [("x", "now a room")]
+    turn = window(0, given.pop("action", "look"), **given)
+    assert candidate(turn, True) == in_success
+    assert candidate(turn, False) == in_failure
 
 
 def test_only_candidates_are_asked_about() -> None:
@@ -67,10 +75,10 @@ def test_only_candidates_are_asked_about() -> None:
     judge = SelectiveJudge(within)
     records = [played(*TURNS, success=True), played(*TURNS, success=False)]
     found = label_records(records, judge)
-    assert ["".join(r or "-" for r in record.roles) for record in found] == ["--RRR-", "RR---R"]
+    assert ["".join(r or "-" for r in record.roles) for record in found] == ["--RR--", "RR---R"]
     assert {x.status for record in found for x in record.labels if x.role is None} == {"unjudged"}
     assert len(within.asked) == 1
-    assert (judge.usage["selected"], judge.usage["skipped"]) == (6, 6)
+    assert (judge.usage["selected"], judge.usage["skipped"]) == (5, 7)
 
 
 def test_the_rest_goes_to_the_cheap_judge() -> None:
@@ -78,7 +86,7 @@ def test_the_rest_goes_to_the_cheap_judge() -> None:
     judge = SelectiveJudge(costly, rest=cheap)
     first, retry = played(*TURNS, success=False), played(*TURNS, success=True, prefix=3)
     found = label_records([first, retry, first], judge)
-    assert ["".join(r or "-" for r in record.roles) for record in found] == ["RRNNNR", "---RRN", "RRNNNR"]
+    assert ["".join(r or "-" for r in record.roles) for record in found] == ["RRNNNR", "---RNN", "RRNNNR"]
     assert (len(costly.asked), len(cheap.asked)) == (1, 1)
     assert judge.usage["without_selection"] == 0
     assert judge.identity is None
@@ -98,12 +106,9 @@ def test_budgets() -> None:
     record = played(*TURNS, success=True)
     one = SelectiveJudge(Fake(lambda w: "R"), per_attempt=1)
     assert ["".join(r or "-" for r in label_record(record, one).roles) for _ in range(2)] == ["--R---"] * 2
-    four = SelectiveJudge(Fake(lambda w: "R"), budget=4)
-    assert ["".join(r or "-" for r in label_record(record, four).roles) for _ in range(3)] == [
-        "--RRR-",
-        "--R---",
-        "------",
-    ]
+    three = SelectiveJudge(Fake(lambda w: "R"), budget=3)
+    found = ["".join(r or "-" for r in label_record(record, three).roles) for _ in range(3)]
+    assert found == ["--RR--", "--R---", "------"]
     none = SelectiveJudge(Fake(), budget=0)
     assert {x.status for x in label_record(record, none).labels} == {"unjudged"}
 
@@ -119,5 +124,26 @@ def test_the_judge_within_sees_the_windows_it_would_see_anyway() -> None:
     record = played(*TURNS, success=True)
     label_record(record, all_of)
     label_record(record, SelectiveJudge(some))
-    assert some.asked[0] == [all_of.asked[0][k] for k in (2, 3, 4)]
+    assert some.asked[0] == [all_of.asked[0][k] for k in (2, 3)]
     assert attempt(0).labels == ()
+
+
+def test_the_gold_set_needs_half_of_the_calls_at_equal_quality() -> None:
+    from triage_gym.audit.gold import gold_rows
+    from triage_gym.judges import nesting
+
+    rows = gold_rows()
+    chosen = [candidate(row.window, bool(row.success)) > 0 for row in rows]
+    assert sum(chosen) <= len(rows) / 2
+    labels = nesting.ask(nesting.inner("rule"), [row.window for row in rows])
+    for role, success in (("R", True), ("E", False)):
+        own = [
+            (x.role == role, c, row.gold == role)
+            for x, c, row in zip(labels, chosen, rows, strict=True)
+            if row.success is success
+        ]
+        hits = sum(said and true for said, _, true in own)
+        kept = sum(said and c and true for said, c, true in own)
+        golden = sum(true for _, _, true in own)
+        full = 2 * hits / (golden + sum(said for said, _, _ in own))
+        assert 2 * kept / (golden + sum(said and c for said, c, _ in own)) >= full - 0.01

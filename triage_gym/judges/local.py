@@ -7,8 +7,8 @@ agent and environment wrote is neutralised (:mod:`triage_gym.judges.untrusted`) 
 Promised: on a CPU the same windows in the same batches give the same labels; how windows fall into batches moves
 probabilities by rounding at most, and they are given to six decimals. Facts are not read.
 
-What it leaves to you: a model that can judge. Small ones cannot: SmolLM2-135M, tried out of the box, names nearly every turn
-alike. Ask ``triage-gym judge audit`` before you train with it; probabilities of single tokens are known to be overconfident,
+What it leaves to you: a model that can judge. Small ones cannot: SmolLM2-135M, tried out of the box, gives labels by the look
+of the environment and hardly by the turn. Ask ``triage-gym judge audit`` before you train with it; probabilities of single tokens are known to be overconfident,
 so put :class:`~triage_gym.judges.threshold.ThresholdJudge` around it with care.
 """
 

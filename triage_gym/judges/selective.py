@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, final
 
 from triage_gym.errors import InputError
 from triage_gym.judges.nesting import Nested, Select, Spec, ask, selection_of
-from triage_gym.judges.plain import is_known, is_refused, is_repeated, is_unchanged, new_words
+from triage_gym.judges.plain import is_known, is_refused, is_repeated, is_unchanged, may_undo, new_names, new_words
 from triage_gym.protocols import Window
 from triage_gym.records import EpisodeRecord, RoleLabel
 from triage_gym.windows import build_windows
@@ -132,15 +132,17 @@ def candidate(window: Window, success: bool) -> int:
     """How much the turn is worth a judge, 0 for not at all, by its text and how its attempt ended.
 
     In a success: 3 for a repetition (the same action with the same answer), 2 for an answer that was known, whatever it
-    answers, and for an action that was done before, 1 for one that changed nothing or was refused. In a failure: 2 for an
-    answer that was not known and holds a new word, 1 for one without a new word (numbers and signs may be news).
+    answers, and for an action that was done before, 1 for one that may undo another (its objects, another verb). In a
+    failure: 2 for an answer that was not known and holds a new word, 1 for one that holds a new numbered thing.
+
+    What it cannot see: damage that repeats nothing, such as a box pushed into a corner or the wrong thing bought.
     """
     if success:
         if is_repeated(window):
             return 3
         if is_known(window) or window.action in window.earlier_actions:
             return 2
-        return int(is_unchanged(window) or is_refused(window))
+        return int(may_undo(window))
     if is_known(window) or is_unchanged(window) or is_refused(window):
         return 0
-    return 2 if new_words(window) else 1
+    return 2 if new_words(window) else int(bool(new_names(window)))
