@@ -24,7 +24,7 @@ from triage_gym.errors import GroupError, InputError
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import EpisodeRecord, Reflection, RoleLabel, Segment
 from triage_gym.wrappers.pivot_retry import PivotRetryWrapper
-from triage_gym.wrappers.segment_credit import SegmentCreditWrapper, _needs_labels, _worth
+from triage_gym.wrappers.segment_credit import SegmentCreditWrapper, _worth
 
 
 def attempt(
@@ -245,8 +245,8 @@ def test_the_role_term_is_added_to_isolated_credit() -> None:
 
 def test_labels_are_needed_for_roles_only() -> None:
     for name in ("pivoarl", "metarl", "r3l", "gigpo"):
-        assert not _needs_labels(credit.make(name))
-        assert _needs_labels(credit.make(f"{name}+triage"))
+        assert not credit.needs_labels(credit.make(name))
+        assert credit.needs_labels(credit.make(f"{name}+triage"))
         assert _worth(credit.make(f"{name}+triage"))["D"] == pytest.approx(0.2)
         with pytest.raises(InputError, match="as_reward"):
             _worth(credit.make(name))

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from envs_for_tests import Corridor
+from gymnasium.wrappers import TimeLimit
 from hypothesis import given
 from hypothesis import strategies as st
 from laws_of_credit import law
@@ -16,6 +18,7 @@ from triage_gym.credit.trials import PivoARL
 from triage_gym.credit.worth import CAPS, capped
 from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
+from triage_gym.wrappers import SegmentCreditWrapper
 
 C = {"D": 1.0, "E": 0.5, "N": -0.1, "R": -0.5}
 
@@ -147,3 +150,11 @@ def test_attempts_do_not_share_caps() -> None:
     rule, one, other = Triage(lam=1.0, whiten=False, capped=True), attempt("EEEEEE"), attempt("EERD", 1, 1.0)
     assert role_terms(rule, one, other) == [*role_terms(rule, one), *role_terms(rule, other)]
     assert role_terms(rule, one, one) == role_terms(rule, one) * 2
+
+
+@pytest.mark.parametrize("option", ["soft", "magnitude", "capped"])
+def test_rewards_of_single_roles_cannot_have_what_depends_on_more(option: str) -> None:
+    env = TimeLimit(Corridor(), 5)
+    with pytest.raises(InputError, match=option):
+        SegmentCreditWrapper(env, credit=f"triage+{option}", as_reward=True)
+    SegmentCreditWrapper(env, credit=f"triage+{option}")

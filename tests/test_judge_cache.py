@@ -108,14 +108,15 @@ def test_only_judged_labels_are_kept(path: Path) -> None:
         RoleLabel(0, None, status="unsure"),
         RoleLabel(0, None, status="unjudged"),
         "X",
+        RoleLabel(0, "N", source="rule:fallback"),
         "D",
         "R",
     ]
     for k, answer in enumerate(answers):
         judge = CachedJudge(Fake(lambda w, a=answer: replace(a, step=w.step) if isinstance(a, RoleLabel) else a), path)
         role = judge.judge([window(0)])[0].role
-        assert role == ("D" if k >= 4 else None)
-        assert counts(judge)[0] == (k < 5)
+        assert role == ("D" if k >= 5 else "N" if k == 4 else None)
+        assert counts(judge)[0] == (k < 6)
 
 
 def test_modes(path: Path) -> None:

@@ -243,4 +243,10 @@ def _worth(rule: Any) -> dict[Role, float]:
             f"Expected a rule that gives single roles a worth for as_reward=True, got {type(rule).__name__}; "
             'choose credit="triage", "scalar" or "roles-only"'
         )
+    beyond = [name for name in ("soft", "magnitude", "capped") if getattr(rule, name, False)]
+    if beyond:
+        raise InputError(
+            f"Expected a rule that gives single roles a worth for as_reward=True, got one with `{beyond[0]}`, whose worth "
+            "depends on more than the role; train on group_advantages or drop that option"
+        )
     return {role: float(rule.lam) * worth for role, worth in worth_of(constants).items()}

@@ -5,7 +5,8 @@ label as JSON with a CRC. The step is not part of the key (a label comes back wi
 far as the judge within needs them. Promised:
 
 - the same windows again ask nothing and give equal labels, byte for byte;
-- only ``judged`` labels are kept: an outage, a refusal or a doubt is asked again;
+- only ``judged`` labels are kept, and none that stands in for a failed one (its ``source`` ends with ``:fallback``): an
+  outage, a refusal or a doubt is asked again;
 - windows that are equal within a call, or asked by two threads at once, are asked once;
 - an entry that does not read is a miss, counted as ``corrupt``, and written anew; a file that fails while the judge works is
   counted as ``cache_errors``, and the labels come as without a cache;
@@ -115,7 +116,7 @@ class CachedJudge(Nested):
             answers = ask(self.judges[0], [first[key] for key in missing], sample)
             given = dict(zip(missing, answers, strict=True))
             if self._mode == "readwrite":
-                self._store.write({key: label for key, label in given.items() if label.status == "judged"})
+                self._store.write({key: label for key, label in given.items() if _lasts(label)})
             for key, label in (found | given).items():
                 mine[key].set_result(label)
         finally:
@@ -158,6 +159,11 @@ class CachedJudge(Nested):
                 del _flights[self._path, key]
                 if not flight.done():
                     flight.set_result(failed_labels([first[key]], "asking was interrupted", "cache")[0])
+
+
+def _lasts(label: RoleLabel) -> bool:
+    """Whether the judge itself said a role, so that asking again would be asking the same."""
+    return label.status == "judged" and not label.source.endswith(":fallback")
 
 
 def _canonical(data: Any) -> bytes:
