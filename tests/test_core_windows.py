@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from triage_gym.errors import InputError
 from triage_gym.protocols import Pair, Window
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
-from triage_gym.windows import OUTCOME_LITERALS, build_windows, domain_of, outcome_text_of, redact
+from triage_gym.windows import OUTCOME_LITERALS, Instead, build_windows, domain_of, outcome_text_of, redact
 
 
 def attempt(*turns: tuple[str, str], start: str = "start", **fields: Any) -> EpisodeRecord:
@@ -203,3 +205,12 @@ def test_an_environment_may_declare_one_literal_or_several(declared: object, lit
 
 def test_an_environment_that_declares_nothing_is_generic_and_hides_nothing() -> None:
     assert (domain_of({}), outcome_text_of({})) == ("generic", ())
+
+
+def test_what_a_gap_would_tell_is_shown_as_something_else() -> None:
+    mine = Instead("*", "?")
+    assert redact("1 * .\n? * *", (mine,)) == "1 ? .\n? ? ?"
+    for other in (copy.deepcopy(mine), pickle.loads(pickle.dumps(mine))):  # noqa: S301 - our own bytes
+        assert (other, type(other), redact("*", (other,))) == ("*", Instead, "?")
+    with pytest.raises(InputError, match="does not hold it"):
+        Instead("*", "**")

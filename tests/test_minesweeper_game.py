@@ -45,7 +45,9 @@ def test_a_mine_ends_the_game() -> None:
     turn = game.act("(2, 3)")
     assert turn == ("Row 1: ? ? ? ?\nRow 2: 1 2 * ?\nRow 3: . 1 ? ?", -0.1, True, False, {"effective": True})
     assert game.outcome() == (False, 0.4)
-    assert redact(turn.text, MinesweeperEnv.metadata["outcome_text"]) == "Row 1: ? ? ? ?\nRow 2: 1 2 ?\nRow 3: . 1 ? ?"
+    assert (
+        redact(turn.text, MinesweeperEnv.metadata["outcome_text"]) == "Row 1: ? ? ? ?\nRow 2: 1 2 ? ?\nRow 3: . 1 ? ?"
+    )
 
 
 def test_the_last_cell_is_ten_and_nothing_else() -> None:

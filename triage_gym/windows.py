@@ -6,7 +6,8 @@ except that actions the environment refused are left out of ``earlier_actions``,
 purpose (``info["state_facts"]``, :mod:`triage_gym.facts`) stand in a field of their own; and every literal that tells the
 outcome, declared by the environment or in :data:`OUTCOME_LITERALS`, is cut out of the task and of every observation
 without a trace (a mark in its place would tell the outcome just as well). Actions stay as the agent wrote them. Left to
-you: to declare in ``metadata["outcome_text"]`` what else your environment says at the end.
+you: to declare in ``metadata["outcome_text"]`` what else your environment says at the end, as an :class:`Instead` where
+a gap would show.
 """
 
 from __future__ import annotations
@@ -42,6 +43,35 @@ _TEXTS: Final = ("task", "domain", "observation", "action", "next_observation")
 _NEEDED: Final = {*_TEXTS, "step", "past", "future"}
 NO_EFFECT: Final = "Nothing happens."
 """The reply by which parser games refuse an action; such an action changed nothing."""
+
+
+class Instead(str):
+    """A literal that tells the outcome and is shown as another text, where a gap would tell it just as well.
+
+    Minesweeper's row with a mine in it would be one cell short: ``Instead("*", "?")`` shows the mine as a closed cell.
+
+    Args:
+        literal: What the environment says.
+        shown: What a judge reads.
+
+    Raises:
+        InputError: If ``shown`` holds the literal.
+    """
+
+    __slots__ = ("shown",)
+    shown: str
+
+    def __new__(cls, literal: str, shown: str) -> Instead:
+        """The literal, with what is shown."""
+        if literal in shown:
+            raise InputError(f"Expected a text to show instead of {literal!r} that does not hold it, got {shown!r}")
+        made = super().__new__(cls, literal)
+        made.shown = shown
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str]:
+        """What copies and pickles make it of."""
+        return str(self), self.shown
 
 
 def build_windows(
@@ -180,7 +210,7 @@ def redact(text: str, outcome_text: Sequence[str] = ()) -> str:
         shown = text
         for literal in outcome_text:
             if literal in text:
-                text = _cut_out(text, literal)
+                text = text.replace(literal, literal.shown) if type(literal) is Instead else _cut_out(text, literal)
         # Almost no text holds any of these four; looking for all nine openings in each would cost more than the judge.
         if "*** " in text or "cor" in text or " won" in text or " lost" in text:
             for literal in OUTCOME_LITERALS:

@@ -20,6 +20,7 @@ from triage_gym.envs.minesweeper.board import Recipe, bits
 from triage_gym.envs.minesweeper.game import MinesweeperGame
 from triage_gym.envs.task_env import TaskEnv
 from triage_gym.errors import InputError
+from triage_gym.windows import Instead
 
 
 class MinesweeperEnv(TaskEnv[MinesweeperGame]):
@@ -43,7 +44,7 @@ class MinesweeperEnv(TaskEnv[MinesweeperGame]):
         "render_fps": 1,
         "domain": "minesweeper",
         # Shown once a mine was opened, and never before.
-        "outcome_text": ("*",),
+        "outcome_text": (Instead("*", "?"),),
     }
 
     def __init__(
