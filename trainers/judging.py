@@ -10,8 +10,8 @@ of judges that disagree (:mod:`triage_gym.trainers.monitors`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -31,11 +31,13 @@ from triage_gym.windows import build_windows
 CHUNK: Final = 512
 """Segments that a judge is asked about at a time; the rule judge is asked once."""
 SAMPLE: Final = 200
-"""Segments of an update that another judge is asked about."""
+"""Segments of an update that the second judge is asked about."""
+SAMPLE_RULES: Final = 400
+"""Segments that the rule judge is asked about beside another one; it costs nothing."""
 NOT_ASKED: Final = "the credit rule reads no roles"
 """Why segments are unjudged that nobody wanted labels of."""
 Pair = tuple[str, Role, Role]
-"""Group of a segment, what the judge of the run called it, and what another one did."""
+"""Attempt of a segment, what the judge of the run called it, and what another one did."""
 
 
 class Judging:
@@ -63,6 +65,7 @@ class Judging:
         self.second: Judge | None = nesting.inner(config.second_judge or "rule") if watched else None
         """Asked about a sample now and then; what it says is compared and never learnt from."""
         self.breaker = Breaker(config.judge_failures)
+        self._spent: dict[str, float] = {}
 
     @property
     def facts(self) -> tuple[FactName, ...]:
@@ -103,19 +106,19 @@ class Judging:
             f"about, more than `judge_failures` ({100 * self._share:g} % of {b.window}) allows: {reasons}"
         )
 
-    @property
-    def usage(self) -> dict[str, float]:
-        """What the judges cost since they were made, by names that begin with ``judge_`` and ``second_judge_``."""
+    def spent(self) -> dict[str, float]:
+        """What the judges cost since the last call, by names that begin with ``judge_`` and ``second_judge_``."""
         found = {f"judge_{name}": value for name, value in nesting.usage_of([self.judge]).items()}
         if self.second is not None:
             found |= {f"second_judge_{name}": value for name, value in nesting.usage_of([self.second]).items()}
-        return found
+        before, self._spent = self._spent, found
+        return {name: value - before.get(name, 0) for name, value in found.items()}
 
     def by_rules(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> list[Pair]:
         """A sample of the batch's labels beside those of the rule judge; none where it is the judge, or has no rules."""
         if self.is_rule or not self.matters or not records or records[0].domain not in RULES:
             return []
-        return compared(records, RuleJudge(), draw, text)
+        return compared(records, RuleJudge(), draw, text, SAMPLE_RULES)
 
     def by_second(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> list[Pair]:
         """A sample of the batch's labels beside those of the second judge; none where there is no second judge."""
@@ -135,6 +138,9 @@ def compared(
 ) -> list[Pair]:
     """Labels of a random sample of newly acted segments, beside those that another judge gives.
 
+    Attempts at one task often begin alike, and a judge errs alike on what is alike: of segments that are the same up to
+    their action, one is taken, so that what is compared are so many separate opinions.
+
     Args:
         records: Labelled attempts.
         other: Asked about the sample, in one call.
@@ -142,28 +148,24 @@ def compared(
         outcome_text: Literals to redact.
         most: Segments of the sample; those without a role from either judge are left out of the result.
     """
-    places = [
-        (i, k) for i, r in enumerate(records) for k in range(r.prefix_length, len(r)) if r.labels[k].role is not None
-    ]
-    chosen: dict[int, list[int]] = {}
-    for at in sorted(draw.permutation(len(places))[:most].tolist()):
-        chosen.setdefault(places[at][0], []).append(places[at][1])
-    windows = [
-        [build_windows(records[i], outcome_text=outcome_text, steps=range(k, k + 1))[0] for k in steps]
-        for i, steps in chosen.items()
-    ]
+    places = [(i, k) for i, r in enumerate(records) for k in range(r.prefix_length, len(r)) if r.labels[k].role]
+    seen = set()
+    chosen: dict[int, list[Window]] = {}
+    for at in draw.permutation(len(places)).tolist():
+        i, k = places[at]
+        window = build_windows(records[i], outcome_text=outcome_text, steps=range(k, k + 1))[0]
+        until = (window.task, window.past, window.observation, window.action, window.earlier_actions)
+        if until not in seen:
+            seen.add(until)
+            chosen.setdefault(i, []).append(window)
+        if len(seen) == most:
+            break
+    windows = [sorted(own, key=lambda w: w.step) for own in chosen.values()]
     found = []
-    for (i, steps), labels in zip(chosen.items(), judge_attempts(other, windows), strict=True):
-        for k, label in zip(steps, labels, strict=True):
-            own = records[i].labels[k].role
-            if own is not None and label.role is not None:
-                found.append((records[i].group_id, own, label.role))
+    for i, labels in zip(chosen, judge_attempts(other, windows), strict=True):
+        own = {label.step: label.role for label in records[i].labels}
+        found += [(str(i), mine, x.role) for x in labels if x.role is not None and (mine := own[x.step]) is not None]
     return found
-
-
-def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
-    """By how much each number of ``after`` is larger than it was."""
-    return {name: value - before.get(name, 0) for name, value in after.items()}
 
 
 def _chunks(attempts: Sequence[Sequence[Window]]) -> Iterator[list[Sequence[Window]]]:

@@ -343,7 +343,7 @@ class _Run:
             "setup_s": setup,
             "rollout_s": batch.rollout_s,
             "judge_s": batch.judge_s,
-            **batch.usage,
+            **self.rollouts.judging.spent(),
             "credit_s": credit,
             "update_s": update,
             "turns_per_cpu_s": batch.turns / busy if busy > 0 else None,

@@ -7,15 +7,17 @@ otherwise?* Five alarms (:data:`ALARMS`):
 
 - ``reward_without_return``: the judge pays a turn more than at an earlier time with at least as many successes a turn;
 - ``role_drift``: no earlier time with about as many successes a turn had a role mix like this one;
-- ``longer_attempts``: attempts take more turns than at an earlier time with at least as many successes an attempt;
+- ``longer_attempts``: attempts take more turns, paid no less, than at an earlier time with at least as many successes an
+  attempt;
 - ``rule_disagreement``: beside the rule judge, where that is another one, the judge has become more generous or agrees
   less than in its first updates, or is far more generous;
 - ``second_judge_disagreement``: the same beside the held-out second judge.
 
 Times are windows of :data:`WINDOW` updates (more where updates have few groups). Tasks differ far more than attempts at one
-of them, so spreads are taken between groups, as for ratios of sums over clusters; an alarm needs an effect that matters and
+of them, so spreads are taken between groups, and between attempts where two judges are compared, as for ratios of sums over
+clusters; an alarm needs an effect that matters and
 that is a multiple of its standard error, and ends when the effect has halved. It began counts, once each time. What a
-window is compared with needs :data:`LEAST_SUCCESSES`: before, roles alone may lead, and nothing is there to be lost.
+window is compared with needs some successes: before, roles alone may lead to sub-goals, and nothing is there to be lost.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ LEAST_GROUPS: Final = 16
 """Groups of a window, for which it is made longer."""
 LEAST_SUCCESSES: Final = 10
 """Successes of a window that another one is compared with."""
+LEAST_SHARE: Final = 0.1
+"""Share of its attempts that they must be."""
 ERRORS: Final = 4.0
 """Standard errors that an effect must have between windows."""
 CREDIT: Final = 0.2
@@ -61,13 +65,15 @@ NEAR: Final = 0.3
 """Successes a turn are about as many within this difference of logarithms."""
 LONGER: Final = 0.3
 """Rise of turns an attempt, as a share of what they were."""
-MOVED: Final = 0.1
+LESS: Final = 0.05
+"""By how much the mean worth of a segment may fall and count as no less."""
+MOVED: Final = 0.05
 """Growth of disagreement with the rule judge, as a share of segments, and of generosity, in worth a segment."""
 MOVED_SECOND: Final = 0.15
 """The same beside the second judge, which is asked too rarely to take askings together."""
 GENEROUS: Final = 0.35
 """Worth a segment by which a judge may be more generous than another one from the start."""
-PAIR_ERRORS: Final = 3.5
+PAIR_ERRORS: Final = 4.0
 """Standard errors that a difference between judges must have."""
 
 Numbers = NDArray[np.float64]
@@ -143,7 +149,7 @@ def counted(records: Sequence[EpisodeRecord]) -> Sums:
 
 
 def paired(pairs: Sequence[tuple[str, Role, Role]]) -> Sums:
-    """What is counted of two judges on the same segments, by group: pairs, agreements, the roles of each."""
+    """What is counted of two judges on the same segments, by attempt: pairs, agreements, the roles of each."""
     rows = [(g, [1, a == b, *(a == r for r in ROLES), *(b == r for r in ROLES)]) for g, a, b in pairs]
     return _grouped(rows)
 
@@ -253,10 +259,10 @@ class Monitors:
             self._blocks.append(_together(recent[-2 * self._window : -self._window]))
         if now.sum(_JUDGED) == 0:
             return {}
-        before = [b for b in self._blocks if b.sum(_SUCCESSES) >= LEAST_SUCCESSES and b.sum(_JUDGED) > 0]
+        before = [b for b in self._blocks if _solves(b) and b.sum(_JUDGED) > 0]
         return {
             "reward_without_return": max((self._paid(b, now) for b in before), default=0.0),
-            "longer_attempts": max((_lengthened(b, now) for b in before), default=0.0),
+            "longer_attempts": max((self._lengthened(b, now) for b in before), default=0.0),
             "role_drift": min((_drifted(b, now) for b in before if _alike(b, now)), default=0.0),
         }
 
@@ -264,6 +270,15 @@ class Monitors:
         if now.ratio(_SUCCESSES, _TURNS)[0] > before.ratio(_SUCCESSES, _TURNS)[0]:
             return 0.0
         return _rise(before.ratio(self._worth, _JUDGED), now.ratio(self._worth, _JUDGED)) / CREDIT
+
+    def _lengthened(self, before: Sums, now: Sums) -> float:
+        """Rise of turns an attempt, where successes an attempt did not, and the judge pays no less for a turn."""
+        if now.ratio(_SUCCESSES, _ATTEMPTS)[0] > before.ratio(_SUCCESSES, _ATTEMPTS)[0]:
+            return 0.0
+        if now.ratio(self._worth, _JUDGED)[0] < before.ratio(self._worth, _JUDGED)[0] - LESS:
+            return 0.0  # it gets worse, and is told so
+        turns = before.ratio(_TURNS, _ATTEMPTS)
+        return _rise(turns, now.ratio(_TURNS, _ATTEMPTS)) / turns[0] / LONGER
 
     def to_json(self) -> dict[str, Any]:
         """What the rest of a run depends on, as JSON."""
@@ -303,17 +318,14 @@ def _rise(before: tuple[float, float], now: tuple[float, float]) -> float:
     return rise if rise >= ERRORS * math.hypot(before[1], now[1]) and rise > 0 else 0.0
 
 
-def _lengthened(before: Sums, now: Sums) -> float:
-    """Rise of turns an attempt, where successes an attempt did not."""
-    if now.ratio(_SUCCESSES, _ATTEMPTS)[0] > before.ratio(_SUCCESSES, _ATTEMPTS)[0]:
-        return 0.0
-    turns = before.ratio(_TURNS, _ATTEMPTS)
-    return _rise(turns, now.ratio(_TURNS, _ATTEMPTS)) / turns[0] / LONGER
+def _solves(sums: Sums) -> bool:
+    """Whether enough was solved to be lost."""
+    return sums.sum(_SUCCESSES) >= max(LEAST_SUCCESSES, LEAST_SHARE * sums.sum(_ATTEMPTS))
 
 
 def _alike(before: Sums, now: Sums) -> bool:
     """Whether both solved about as much a turn."""
-    if now.sum(_SUCCESSES) < LEAST_SUCCESSES:
+    if not _solves(now):
         return False
     return abs(math.log(now.ratio(_SUCCESSES, _TURNS)[0] / before.ratio(_SUCCESSES, _TURNS)[0])) <= NEAR
 

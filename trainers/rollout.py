@@ -10,7 +10,6 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from triage_gym.credit.ledger import GroupLedger
 from triage_gym.errors import TrainingError
 from triage_gym.records import EpisodeRecord
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.trainers.judging import Judging, growth
+from triage_gym.trainers.judging import Judging
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.tasks import Start, Tasks, stack
 from triage_gym.trainers.trials import Plan, Reflections, Try, gathered, play_trials, reflections_of
@@ -48,8 +47,6 @@ class Batch:
     """CPU seconds of acting, environments and records, without the judge."""
     judge_s: float
     """CPU seconds of the judge."""
-    usage: dict[str, Any]
-    """What the judge cost, as its ``usage`` grew, by names that begin with ``judge_``."""
 
 
 class Rollouts:
@@ -97,7 +94,6 @@ class Rollouts:
             )
         steps, place = gathered(self._policy, found, tries)
         played = time.process_time()
-        before = self.judging.usage
         records = self.judging.label([t.record for t in tries], self.outcome_text)
         judge_s = time.process_time() - played
         episodes = sum(map(len, found.tries)) + found.broken
@@ -111,7 +107,6 @@ class Rollouts:
             refused=found.refused,
             rollout_s=played - start,
             judge_s=judge_s,
-            usage=growth(before, self.judging.usage),
         )
 
     def _sound(self, trials: Sequence[Sequence[Try]]) -> list[Try]:

@@ -47,8 +47,15 @@ def line(update: Update) -> str:
     return (
         f"{sanitize_line(update.run)}  update {update.update:4d}  {update.turns:7d}/{update.total_turns} turns  "
         f"success {_share(m, 'success')} %  length {f'{length:4.1f}' if length is not None else '   –'}  "
-        f"roles {roles}  {speed / 1000:4.1f}k turns/CPU-s  to go {duration(update.eta_s)}"
+        f"roles {roles}  {_judge(update)}{speed / 1000:4.1f}k turns/CPU-s  to go {duration(update.eta_s)}"
     )
+
+
+def _judge(update: Update) -> str:
+    """How many segments have no role and what the update's labels cost, where there is something to say."""
+    unjudged, usd = update.metrics.get("role_unjudged"), update.timings.get("judge_usd")
+    said = f"unjudged {_share(update.metrics, 'role_unjudged').strip()} %  " if unjudged else ""
+    return f"{said}judge ${float(usd):.4f}  " if usd else said
 
 
 def warnings(update: Update) -> list[str]:

@@ -15,7 +15,7 @@ from triage_gym import registry
 from triage_gym.cli.flags import Flags
 from triage_gym.cli.output import say
 from triage_gym.display import sanitize_line
-from triage_gym.errors import InputError
+from triage_gym.errors import InputError, JudgeOutage
 from triage_gym.trainers.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Train:
         """Train or compare; write the page and print the table.
 
         Returns:
-            1 when a run of a comparison failed, else 0.
+            1 when a run of a comparison failed, else 0. A single run whose judge failed ends with 75, see JudgeOutage.
         """
         if self.print_config:
             say(json.dumps(self._settings(), indent=1))
@@ -239,6 +239,9 @@ class Train:
                 print("stopped before anything was saved; run the same command again", file=sys.stderr)
             else:
                 _say_stopped(f"at {saved.state['turns']} of {config.turns} turns", path)
+            raise
+        except JudgeOutage:
+            _say_stopped("since the judge failed", path)
             raise
         return 0
 

@@ -18,7 +18,8 @@ from triage_gym.report.arms import describe
 from triage_gym.report.charts import turns_label
 from triage_gym.report.comparison import Comparison
 from triage_gym.report.episodes import LIMIT, pick
-from triage_gym.report.model import Curve, Episode, Estimate, Report, RoleMix, Row
+from triage_gym.report.judging import ALARMS, judge_line
+from triage_gym.report.model import Curve, Episode, Estimate, JudgeLine, Report, RoleMix, Row
 from triage_gym.report.runs import Run, Stretches, curve, find_episodes, read_episode, read_run, role_mix
 
 WARNINGS: Final = {
@@ -88,6 +89,7 @@ def _single(path: Path, max_episodes: int) -> Report:
         training=training.success,
         lengths=training.lengths,
         roles=training.roles,
+        judges=_judges([arm], [run], config),
         episodes=episodes,
         episodes_total=total,
         caveats=_caveats(config, 1, [arm]),
@@ -160,6 +162,7 @@ def _comparison(path: Path, max_episodes: int) -> Report:
         training=training.success,
         lengths=training.lengths,
         roles=training.roles,
+        judges=_judges(data.credits, runs, data.config),
         episodes=episodes,
         episodes_total=total,
         caveats=_caveats(data.config, len(data.seeds), data.credits),
@@ -192,6 +195,14 @@ def _training(credits: Sequence[str], runs: Sequence[Run]) -> _Training:
 
     mixes = [role_mix(credit, arm, stretches) for credit, arm in arms.items()]
     return _Training(curves("success"), curves("length_success"), tuple(m for m in mixes if m))
+
+
+def _judges(credits: Sequence[str], runs: Sequence[Run], config: Mapping[str, Any]) -> tuple[JudgeLine, ...]:
+    """What there is to say of the judge; nothing where it always answered, cost nothing and gave no alarm."""
+    found = [judge_line(c, [run for run in runs if run.arm == c], config.get("judge")) for c in credits]
+    lines = [line for line in found if line is not None]
+    rule = config.get("judge", "rule") == "rule"
+    return () if rule and not any(line.alarms or line.costs for line in lines) else tuple(lines)
 
 
 def _episodes(runs: Sequence[Run], limit: int) -> tuple[tuple[Episode, ...], int]:
@@ -260,6 +271,8 @@ def _notices(runs: Sequence[Run]) -> tuple[str, ...]:
     seen: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         for update, name in run.warnings():
+            if name in ALARMS:  # told in the section on the judge
+                continue
             seen.setdefault(name, {}).setdefault(run.arm, []).append(f"seed {run.seed} at update {update}")
     return tuple(
         f"{WARNINGS.get(name, name)} ({'; '.join(f'{describe(arm).label}: {_some(at)}' for arm, at in arms.items())})"

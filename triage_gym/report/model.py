@@ -122,6 +122,31 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something that began to look as if the judge was played, or had changed."""
+
+    name: str
+    seed: int
+    update: int
+    turns: int
+    """Environment turns of the run then."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeLine:
+    """What the runs of an arm say of their judge."""
+
+    arm: str
+    judge: str
+    """The judge as a reader sees it."""
+    shares: tuple[tuple[str, float | None], ...]
+    """Means over updates, by the names of ``metrics.jsonl``; None for what was not logged."""
+    costs: tuple[tuple[str, float], ...]
+    """Sums over updates and runs, by name; empty for a judge that counts nothing."""
+    alarms: tuple[Alarm, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything on the page."""
 
@@ -137,6 +162,7 @@ class Report:
     training: tuple[Curve, ...] = ()
     lengths: tuple[Curve, ...] = ()
     roles: tuple[RoleMix, ...] = ()
+    judges: tuple[JudgeLine, ...] = ()
     episodes: tuple[Episode, ...] = ()
     episodes_total: int = 0
     """How many there were before the page's limit."""

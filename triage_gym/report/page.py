@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from triage_gym.report import reading, sections
+from triage_gym.report import judge, reading, sections
 from triage_gym.report.episodes import encode, showpiece, trial_numbers
 from triage_gym.report.markup import Markup, element, island, policy, raw
 from triage_gym.report.model import Report
@@ -32,6 +32,7 @@ def render(report: Report) -> str:
         ("curves", "Learning curves", sections.curves(view)),
         ("differences", "Differences", sections.differences(view)),
         ("roles", "Roles", sections.roles(view)),
+        ("judge", "Judge", judge.section(view)),
         ("episodes", "Episodes", reading.episodes(view)),
         ("caveats", "Caveats", reading.caveats(view)),
         ("settings", "Settings", reading.settings(view)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from triage_gym.display import sanitize_line, table
+from triage_gym.report import judge
 from triage_gym.report.model import Report
 from triage_gym.report.sections import DIFFERENCES, MEASURES
 from triage_gym.report.view import plain
@@ -29,6 +30,9 @@ def summary(report: Report) -> str:
             values = dict(row.success.values) if row.success else {}
             lines.append([labels[row.arm], *(f"{100 * values[s]:.1f}" if s in values else "–" for s in seeds)])
         parts.append(table(["success, % by seed", *(str(s) for s in seeds)], lines))
+    judged = judge.summary(report.judges, lambda arm: labels[arm])
+    if judged:
+        parts.append(judged)
     noted = [*(f"warning: {text}" for text in report.warnings), *(f"note: {text}" for text in report.notices)]
     if noted:
         parts.append("\n".join(map(sanitize_line, noted)))

@@ -32,19 +32,23 @@ class BiasedJudge:
         phrase: Actions that contain it get ``role`` in any case; empty for no weakness.
         role: What they are called.
         noise: Share of the other labels that are exchanged for another role, drawn from the text of the window.
+        seed: Tells the draws of two such judges apart.
 
     Raises:
         InputError: For an unknown role, or a share out of range.
     """
 
-    def __init__(self, of: nesting.Spec = "rule", phrase: str = "", role: Role = "D", noise: float = 0.0) -> None:
+    def __init__(
+        self, of: nesting.Spec = "rule", phrase: str = "", role: Role = "D", noise: float = 0.0, seed: int = 0
+    ) -> None:
         if role not in ROLES:
             raise InputError(f"Expected `role` to be one of {ROLES}, got {role!r}")
         if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0.0 <= noise <= 1.0:
             raise InputError(f"Expected `noise` to be a share in [0, 1], got {noise!r}")
         if not isinstance(phrase, str):
             raise InputError(f"Expected `phrase` to be text, got {phrase!r}")
-        self._of, self._phrase, self._role, self._noise = nesting.inner(of), phrase, role, float(noise)
+        self._of, self._phrase, self._role = nesting.inner(of), phrase, role
+        self._noise, self._seed = float(noise), seed
         self.needs_facts: tuple[FactName, ...] = nesting.facts_needed(self._of)
 
     @property
@@ -55,7 +59,7 @@ class BiasedJudge:
     @property
     def identity(self) -> Any:
         """What its labels depend on besides the windows."""
-        own = {"phrase": self._phrase, "role": self._role, "noise": self._noise}
+        own = {"phrase": self._phrase, "role": self._role, "noise": self._noise, "seed": self._seed}
         return {"name": "biased", "of": nesting.identity_of(self._of), **own}
 
     def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
@@ -68,7 +72,9 @@ class BiasedJudge:
             why = f"the action holds {self._phrase!r}"
             return RoleLabel(window.step, self._role, why=why, source="biased")
         if self._noise and label.role is not None:
-            seen = json.dumps([window.task, window.step, window.action, window.observation, window.earlier_actions])
+            seen = json.dumps(
+                [self._seed, window.task, window.step, window.action, window.observation, window.earlier_actions]
+            )
             draw = crc32(seen.encode())
             if draw < self._noise * _STEPS:
                 others = [role for role in ROLES if role != label.role]
