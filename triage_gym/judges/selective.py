@@ -135,7 +135,8 @@ def candidate(window: Window, success: bool) -> int:
     answers, and for an action that was done before, 1 for one that may undo another (its objects, another verb). In a
     failure: 2 for an answer that was not known and holds a new word, 1 for one that holds a new numbered thing.
 
-    What it cannot see: damage that repeats nothing, such as a box pushed into a corner or the wrong thing bought.
+    What it cannot see: damage that repeats nothing, such as a box pushed into a corner or the wrong thing bought, and news
+    that has no words, such as another cell of a board.
     """
     if success:
         if is_repeated(window):
