@@ -2,9 +2,9 @@
 
 Episodes of the six built-in families are played by their experts with noise, every turn is labelled by the oracle judge
 and by the rule judge, and segments are drawn from each cell of role x outcome. Where the two agreed, gold is what they
-said; where they differed, a person read the window and settled it by the definitions of the roles, or, where oracle and
-rules agree to the letter of their own but not of the definitions, corrected it: ``judge_gold.json`` holds these decisions
-by id, each with its reason, which is the segment's note.
+said; where they differed, the window was read and the role settled by its definition, and a few on which both agreed
+against the definitions were corrected. One reader did that, with both labels and the facts in sight: ``judge_gold.json``
+holds these decisions by id, each with its reason, which is the segment's note.
 
     python benchmarks/judge_gold.py             # builds it and compares with what is shipped: exit 1 when it differs
     python benchmarks/judge_gold.py --write     # puts it in place
@@ -126,7 +126,7 @@ def build(*, anew: bool = False) -> tuple[list[LabelledWindow], list[LabelledWin
 
 
 def show(row: LabelledWindow) -> str:
-    """A segment for the eyes of a person; the outcome is not shown."""
+    """A segment to be read; the outcome is not shown, though the facts hint at it."""
     window = row.window
     lines = [f"##### {row.id}", f"TASK {window.task[:300]!r}"]
     lines += [f"  - {pair.action!r} -> {pair.observation[-260:]!r}" for pair in window.past]
@@ -156,8 +156,10 @@ def main() -> int:
     for family in FAMILIES:
         for role in ROLES:
             print(f"{family:<12} {role:<5} {counts[family, role, True]:>10} {counts[family, role, False]:>10}")
-    print(f"{len(rows)} segments, {sum(bool(row.note) for row in rows)} settled by hand, {len(left)} left to settle")
-    if asked.write and not left:
+    print(f"{len(rows)} segments, {sum(bool(row.note) for row in rows)} settled by hand, {len(left)} others differ")
+    # Of shipped segments, gold is what was said when they were labelled, whatever the rules say now.
+    unsettled = asked.anew and bool(left)
+    if asked.write and not unsettled:
         write_labels(SHIPPED, rows)
         known = settled()
         known["segments"] = [row.id for row in rows]
@@ -173,7 +175,7 @@ def main() -> int:
     print(
         f"{size} bytes (bar: at most {ROOM}); the shipped file is {'the same' if same else 'another'} (bar: the same)"
     )
-    return 0 if same and size <= ROOM and not left else 1
+    return 0 if same and size <= ROOM and not unsettled else 1
 
 
 if __name__ == "__main__":
