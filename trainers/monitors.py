@@ -11,7 +11,7 @@ otherwise?* Five alarms (:data:`ALARMS`):
   attempt;
 - ``rule_disagreement``: beside the rule judge, where that is another one, the judge has become more generous or agrees
   less than in its first updates, or is far more generous;
-- ``second_judge_disagreement``: the same beside the held-out second judge.
+- ``second_judge_disagreement``: beside the held-out second judge it agrees less than at first, or is far more generous.
 
 Times are windows of :data:`WINDOW` updates (more where updates have few groups). Tasks differ far more than attempts at one
 of them, so spreads are taken between groups, and between attempts where two judges are compared, as for ratios of sums over
@@ -70,7 +70,7 @@ LESS: Final = 0.05
 MOVED: Final = 0.05
 """Growth of disagreement with the rule judge, as a share of segments, and of generosity, in worth a segment."""
 MOVED_SECOND: Final = 0.15
-"""The same beside the second judge, which is asked too rarely to take askings together."""
+"""Growth of disagreement with the second judge, which is asked too rarely to take askings together."""
 GENEROUS: Final = 0.35
 """Worth a segment by which a judge may be more generous than another one from the start."""
 PAIR_ERRORS: Final = 4.0
@@ -161,15 +161,20 @@ class Beside:
         worths: Of each role.
         first: Askings that later ones are held against.
         last: Askings that are taken together as now.
-        moved: Growth of disagreement and generosity that matters.
+        moved: Growth of disagreement that matters.
+        generosity: Whether as much growth of generosity matters too. It also grows where the other judge errs without aim
+            and the policy gets better, since an error about D is an error downwards.
     """
 
-    def __init__(self, worths: Mapping[Role, float], first: int, last: int, moved: float) -> None:
+    def __init__(
+        self, worths: Mapping[Role, float], first: int, last: int, moved: float, *, generosity: bool = True
+    ) -> None:
         worth = np.array([worths[role] for role in ROLES])
         self._pairs, self._agreed = np.eye(len(_PAIRS))[:2]
         self._surplus = np.concatenate([[0.0, 0.0], worth, -worth])
         self._first: list[Sums] = []
         self._count, self._moved = first, moved
+        self._grows = [self._pairs - self._agreed, *([self._surplus] if generosity else [])]
         self._last: deque[Sums] = deque(maxlen=last)
 
     def add(self, pairs: Sequence[tuple[str, Role, Role]]) -> tuple[float, float]:
@@ -190,9 +195,14 @@ class Beside:
         if len(self._first) < self._count or any(sums is first for sums in self._last for first in self._first):
             return found
         before = sum(self._first[1:], start=self._first[0])
-        for top in (self._surplus, self._pairs - self._agreed):
+        for top in self._grows:
             (old, old_error), (new, new_error) = before.ratio(top, self._pairs), now.ratio(top, self._pairs)
-            if new - old >= PAIR_ERRORS * math.hypot(old_error, new_error):
+            # A share near its end has a spread that looks too small; what both times have together does not.
+            both = before + now
+            pooled = both.ratio(top, self._pairs)[1] * math.sqrt(
+                both.sum(self._pairs) / before.sum(self._pairs) + both.sum(self._pairs) / now.sum(self._pairs)
+            )
+            if new - old >= PAIR_ERRORS * max(math.hypot(old_error, new_error), pooled):
                 found = max(found, (new - old) / self._moved)
         return found
 
@@ -224,7 +234,7 @@ class Monitors:
         self._updates = 0
         self.beside = {
             "rule_disagreement": Beside(worths, 3, 2, MOVED),
-            "second_judge_disagreement": Beside(worths, 1, 1, MOVED_SECOND),
+            "second_judge_disagreement": Beside(worths, 1, 1, MOVED_SECOND, generosity=False),
         }
         """Comparisons with other judges, by the alarm they are for."""
         self.active = dict.fromkeys(ALARMS, False)
