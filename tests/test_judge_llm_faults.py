@@ -22,7 +22,7 @@ from triage_gym.judges.probing import CANARIES
 from triage_gym.llm import VirtualClock
 from triage_gym.protocols import Judge
 
-require("openai", "tenacity")
+require("openai")
 
 WINDOWS = [window for window, _ in CANARIES]
 DEADLINE = 0.6

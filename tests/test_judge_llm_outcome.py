@@ -62,6 +62,6 @@ def test_what_is_declared_as_outcome_text_makes_no_difference_wherever_it_stands
     for literal in (*literals_of(name), *told):
         plain, ended = (
             replace(record, segments=(*record.segments[:-1], replace(last, next_observation=text)))
-            for text in ("It is done.", f"It is done. {literal}")
+            for text in (f"It is done. {getattr(literal, 'shown', '')}".rstrip(), f"It is done. {literal}")
         )
         assert prompts_of(ended, name, 1) == prompts_of(plain, name, 1)

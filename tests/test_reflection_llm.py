@@ -36,7 +36,7 @@ def reflector(url: str = "http://localhost:1/v1", **more: Any) -> Any:
 
 
 def reflected(text: str, *modes: str, **more: Any) -> Any:
-    require("openai", "tenacity")
+    require("openai")
     with endpoint(*modes, text=text) as server:
         asks = reflector(server.url, **more)
         try:
@@ -98,7 +98,7 @@ def test_a_missing_package_is_told_and_no_reason_to_begin_anew(monkeypatch: pyte
     ("modes", "kind", "words"), [(["ok"], "not_json", "Turn 1, I think."), (["refusal"], "refused", "")]
 )
 def test_an_answer_that_is_malformed_is_counted_by_kind_and_kept(modes: list[str], kind: str, words: str) -> None:
-    require("openai", "tenacity")
+    require("openai")
     with endpoint(*modes, text="Turn 1, I think.") as server:
         asks = reflector(server.url)
         env = PivotRetryWrapper(TimeLimit(Corridor(), 3), asks)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from triage_gym.errors import InputError
 from triage_gym.protocols import OUT_OF_REACH, Facts, Pair, Window
@@ -61,7 +61,7 @@ class Instead(str):
     __slots__ = ("shown",)
     shown: str
 
-    def __new__(cls, literal: str, shown: str) -> Instead:
+    def __new__(cls, literal: str, shown: str) -> Self:
         """The literal, with what is shown."""
         if literal in shown:
             raise InputError(f"Expected a text to show instead of {literal!r} that does not hold it, got {shown!r}")
@@ -69,7 +69,7 @@ class Instead(str):
         made.shown = shown
         return made
 
-    def __getnewargs__(self) -> tuple[str, str]:
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # goes to our own __new__
         """What copies and pickles make it of."""
         return str(self), self.shown
 
