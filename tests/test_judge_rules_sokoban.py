@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from triage_gym.domains import sokoban
 from triage_gym.domains.sokoban import Board, moves_a_turn, parse_board
+from triage_gym.envs.sokoban import SokobanEnv
 from triage_gym.judges.rule import RuleJudge
 from triage_gym.judges.sokoban import SokobanRules
 from triage_gym.protocols import Pair, Window
@@ -183,3 +184,69 @@ def test_a_hundred_kilobytes_take_no_time() -> None:
     for text in texts:
         SokobanRules().verdict(Window(text, "sokoban", 0, (), text, text, text, ()))
     assert time.process_time() - began < 2
+
+
+def walk(actions: list[str]) -> list[str]:
+    """Roles of a walk from NEXT_TO that pushes nothing, window by window as an attempt gives them."""
+    places, at = [(2, 1)], (2, 1)
+    for action in actions:
+        down, right = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}[action]
+        at = (at[0] + down, at[1] + right)
+        places.append(at)
+    rows = ["########", "#______#", "#_X__O_#", "#______#", "########"]
+    boards = []
+    for row, column in places:
+        cells = [list(line) for line in rows]
+        cells[row][column] = "P"
+        boards.append("\n".join(f"{i}: {' '.join(line)}" for i, line in enumerate(cells)))
+    rules, roles = SokobanRules(), []
+    for k, action in enumerate(actions):
+        past = tuple(Pair(actions[i], boards[i + 1]) for i in range(max(0, k - 5), k))
+        said = rules.verdict(
+            Window(ONE_MOVE, "sokoban", k, past, boards[k], action, boards[k + 1], (), tuple(actions[:k]))
+        )
+        assert said is not None
+        roles.append(said[0])
+    return roles
+
+
+def test_a_way_longer_than_the_window_and_back_is_not_paid() -> None:
+    out = ["up", "right", "right", "right", "right", "right", "down", "down"]
+    home = ["up", "up", "left", "left", "left", "left", "left", "down"]
+    roles = walk((out + home) * 3)
+    worth = {"D": 1.0, "N": -0.1, "R": -0.5}
+    assert roles[: len(out) - 1] == ["R"] * (len(out) - 1)
+    for start in (16, 32):  # the very first step may have been a push, which its answer alone does not tell
+        assert "D" not in roles[start : start + 16]
+        assert sum(worth[role] for role in roles[start : start + 16]) < 0
+
+
+def test_earlier_moves_take_nothing_from_progress() -> None:
+    """With all earlier moves in sight, a solver's turns are what they are without."""
+    env = SokobanEnv("verl-agent", max_turns=100)
+    for seed in range(12):
+        observation, info = env.reset(seed=seed)
+        boards, actions = [observation], list(env.expert_plan() or [])
+        boards += [env.step(action)[0] for action in actions]
+        for k, action in enumerate(actions):
+            past = tuple(Pair(actions[i], boards[i + 1]) for i in range(max(0, k - 5), k))
+            window = Window(info["task"], "sokoban", k, past, boards[k], action, boards[k + 1], (), tuple(actions[:k]))
+            assert SokobanRules().verdict(window) == SokobanRules().verdict(window._replace(earlier_actions=()))
+            assert (SokobanRules().verdict(window) or ("",))[0] == "D"
+
+
+@pytest.mark.parametrize(
+    ("action", "moves"),
+    [
+        ("up, left", [0, 2]),
+        ("Up || Left || Right", [0, 2, 3]),
+        ("down", [1]),
+        ("still, up", [0]),
+        ("I go left. <action>up, right, right, right</action>", [0, 3, 3]),
+        ("<answer>Down || nothing</answer>", [1]),
+        ("", []),
+        ("xyzzy", []),
+    ],
+)
+def test_moves_are_read_in_every_setting(action: str, moves: list[int]) -> None:
+    assert sokoban.moves_of(action, 3) == moves

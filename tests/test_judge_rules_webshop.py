@@ -133,6 +133,14 @@ def test_choosing_after_leaving_is_paid_once() -> None:
     assert roles(FIND, *loop * 3, OPEN).count("D") == 1
 
 
+def test_hopping_from_product_to_product_is_not_paid_again_and_again() -> None:
+    soft = ("click[description]", sub("Soft."))
+    other = item(LESS)
+    turns = [FIND, OPEN, LAVENDER, soft, BACK, FIND, ("click[b0aaaaaaa2]", other), ("click[lavender]", other)]
+    # Left by way of a sub-page, the choice is lost as well; and another product's lavender completes nothing new.
+    assert roles(*turns) == "EEDERNEN"
+
+
 def test_pages_that_left_the_window_are_not_new_again() -> None:
     second = ("click[next >]", results(FRESH, number=2))
     waiting = [("buy it", second[1])] * 6

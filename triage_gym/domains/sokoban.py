@@ -32,6 +32,8 @@ _SYMBOLS: Final = str.maketrans("", "", "#_OX√PS")
 _GROUND: Final = str.maketrans("X√PS", "_O_O")
 _UP_TO: Final = re.compile(r"An action is up to (\d{1,3}) moves")
 _ONE: Final = "An action is one move"
+_MOVES: Final = ("up", "down", "left", "right", "still")
+_STILL: Final = 4
 
 
 class Room:
@@ -125,11 +127,24 @@ class Room:
     def _before(self, player: int, boxes: int) -> Iterator[tuple[int, int]]:
         """From where one move leads here, by a walk or by a push."""
         for step in self.steps:
-            behind = player - step
-            if self._free(behind, boxes):
-                yield behind, boxes
-                if boxes >> player + step & 1:
-                    yield behind, boxes ^ (1 << player | 1 << player + step)
+            yield from self._undone(player, boxes, step)
+
+    def _undone(self, player: int, boxes: int, step: int) -> list[tuple[int, int]]:
+        behind = player - step
+        if not self._free(behind, boxes):
+            return []
+        if not boxes >> player + step & 1:
+            return [(behind, boxes)]
+        return [(behind, boxes), (behind, boxes ^ (1 << player | 1 << player + step))]
+
+    def undone(self, player: int, boxes: int, move: int) -> list[tuple[int, int]]:
+        """From where a move (up, down, left, right) can have led here: walking, pushing, or in vain."""
+        step = self.steps[move]
+        found = self._undone(player, boxes, step)
+        ahead = player + step
+        if self.walls >> ahead & 1 or (boxes >> ahead & 1 and not self._free(ahead + step, boxes)):
+            found.append((player, boxes))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +197,19 @@ def moves_a_turn(task: str) -> int:
         return 1
     found = _UP_TO.search(task)
     return max(int(found[1]), 1) if found else 1
+
+
+def moves_of(action: str, a_turn: int) -> list[int]:
+    """The moves (up, down, left, right) that an action says, in its setting's tags or without, cut to those of a turn."""
+    text = action[:MAX_TEXT].lower()
+    for tag in ("action", "answer"):
+        start, end = text.find(f"<{tag}>"), text.rfind(f"</{tag}>")
+        if 0 <= start < end:
+            text = text[start + len(tag) + 2 : end]
+            break
+    parts = text.split("||" if "||" in text else ",")
+    said = [next((i for i, word in enumerate(_MOVES) if word in part), None) for part in parts]
+    return [move for move in [move for move in said if move is not None][:a_turn] if move != _STILL]
 
 
 def bits(mask: int) -> list[int]:

@@ -283,8 +283,8 @@ class Trail:
     """Searches with the results pages that were shown."""
     looked: set[tuple[str, str]] = field(default_factory=set)
     """Products with the sub-pages that were opened."""
-    ever: set[tuple[str, str]] = field(default_factory=set)
-    """Products with the options that were ever chosen for them."""
+    ever: set[str] = field(default_factory=set)
+    """Options that were ever chosen, for this product or another."""
 
     def apply(self, text: str) -> None:
         """Follow one action."""
@@ -309,7 +309,7 @@ class Trail:
             self.looked.add((self.asin, argument))
         elif self.place == "item":
             self.chosen.append(argument)
-            self.ever.add((self.asin, argument))
+            self.ever.add(argument)
 
     def _turn(self, pages: int) -> None:
         self._leave("results")

@@ -28,7 +28,7 @@ RULES: Final[dict[str, str]] = {
     "searchqa": "triage_gym.judges.searchqa:SearchQARules",
 }
 """By domain, the class with its rules; loaded when a window of the domain comes."""
-VERSION: Final = 1
+VERSION: Final = 2
 """Another one whenever the rules of a domain come to label differently: what was kept of other versions is not found."""
 DOMAINS: Final = (*RULES, "generic")
 _warned: Final[set[str]] = set()

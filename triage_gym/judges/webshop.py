@@ -11,8 +11,8 @@
 
 Damage beats D, D beats E; a first harmless no-op is N, its repetition R. Which products were opened and looked at, what was
 searched for and which options are chosen follow from all earlier actions (so the shop need not show what is chosen), what
-was shown and what comes next from the window only. Each option of a product is D once, each search, page and product
-E once, so that leaving and coming back does not pay.
+was shown and what comes next from the window only. Each named option is D once, whatever the product, each search, page
+and product E once, so that leaving, to come back or to hop on to the next one, does not pay.
 
 What it cannot know: attributes that neither title nor a sub-page in the window names, so that nearly right products look
 right; synonyms and other spellings; which value was meant by an instruction that names none word for word; the price drawn
@@ -67,11 +67,24 @@ class _View:
 
     @property
     def product(self) -> Product:
-        """The product of the page, judged."""
+        """The product of the page, or the one that a sub-page belongs to, judged."""
         if self._product is None:
-            self._product = Product(self.goal, self.page, self._said())
-            self._product.choose(self.trail.chosen if self.page.chosen is None else sorted(self.page.chosen))
+            page = self._item()
+            self._product = Product(self.goal, page, self._said())
+            self._product.choose(self.trail.chosen if page.chosen is None else sorted(page.chosen))
         return self._product
+
+    @property
+    def at_product(self) -> bool:
+        """Whether a product is open, its page or one of its sub-pages."""
+        return self._item().kind == "item"
+
+    def _item(self) -> Page:
+        """The page itself; for a sub-page that of its product, as far as the window shows it."""
+        if self.page.kind != "sub":
+            return self.page
+        earlier = (shop.parse_page(pair.observation) for pair in reversed(self.window.past))
+        return next((page for page in earlier if page.kind != "sub"), self.page)
 
     def _said(self) -> list[str]:
         """What sub-pages of the product said, as far as the window shows."""
@@ -233,7 +246,7 @@ def _refused(window: Window) -> Verdict:
 def _search(view: _View, query: str) -> Verdict:
     key = shop.query_key(query)
     new = view.new()
-    if view.page.kind == "item" and view.product.ready:
+    if view.at_product and view.product.ready:
         return "R", "searches on, with the product that fits open and its options chosen"
     if not view.after.offers:
         return _found_nothing(view, key)
@@ -297,9 +310,9 @@ def _leave(view: _View, where: str) -> Verdict:
         if view.comes_back_to_search():
             return "R", f"{where}, and then the same search"
         return "N", where
-    if view.page.kind == "item" and view.product.ready:
+    if view.at_product and view.product.ready:
         return "R", f"{where}: leaves the product that fits with its options chosen"
-    if view.page.kind == "item" and view.product.begun:
+    if view.at_product and view.product.begun:
         return "R", f"{where}: loses {view.product.begun}, which was chosen as asked"
     if view.trail.asin and view.comes_back_to(view.trail.asin):
         return "R", f"{where}: leaves the product that it comes back to"
@@ -345,7 +358,7 @@ def _choose(view: _View, value: str) -> Verdict:
     if wanted is None:
         return "N", f"{value} is not asked for"
     if value == wanted:
-        if (view.trail.asin, value) in view.trail.ever:
+        if value in view.trail.ever:
             return "N", f"chooses {value} once more"
         if product.fits:
             return "D", f"chooses {value} as asked"
