@@ -94,6 +94,7 @@ def roles(*turns: Turn) -> str:
         ("EN", [FIND, ("click[b0aaaaaaa4]", item(OTHER))]),
         ("EENR", [FIND, ("click[b0aaaaaaa2]", item(LESS)), PREV, ("click[b0aaaaaaa2]", item(LESS))]),
         ("EERND", [FIND, OPEN, PREV, OPEN, LAVENDER]),
+        ("ENNRN", [FIND, ("click[b0aaaaaaa3]", item(DEAR)), PREV, ("click[b0aaaaaaa3]", item(DEAR)), ("click[lavender]", item(DEAR))]),
         # Looking.
         ("EEENR", [FIND, OPEN, ("click[description]", sub("Soft.")), ("click[< prev]", PAGE), ("click[description]", sub("Soft."))]),
         ("EENN", [FIND, OPEN, ("click[reviews]", sub()), ("click[< prev]", PAGE)]),

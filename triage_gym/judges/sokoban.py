@@ -106,7 +106,7 @@ def _least_ever(window: Window, before: Board, far: Callable[[Board], Far]) -> i
     for action in reversed(window.earlier_actions):
         boards = nearest
         for move in reversed(moves_of(action, a_turn)):
-            boards = _undone(boards, move)
+            boards = _undone(boards, move) if len(boards) <= BRANCHES else {}
         shown = {board: min(least, there) for board, least in boards.items() if (there := far(board)) is not None}
         if not 0 < len(shown) <= BRANCHES:  # read wrongly, or the trail is lost
             break

@@ -103,8 +103,14 @@ class _View:
         shown = {offer.asin for page in pages if page.kind == "results" for offer in page.offers}
         return {offer.asin for offer in self.after.offers if self.after.kind == "results"} - shown
 
-    def comes_back_to(self, asin: str) -> bool:
-        """Whether the turns after this one, as far as the window shows, open the product again and go on with it."""
+    def comes_back(self) -> bool:
+        """Whether the turns after this one, as far as the window shows, open the product again that is open, and go on with it.
+
+        A product that cannot be the right one is rightly left; that it is opened again is the mistake then.
+        """
+        asin = self.trail.asin
+        if not asin or (self.at_product and self.product.unfit):
+            return False
         following = [shop.parse_action(pair.action).argument for pair in self.window.future]
         if asin not in following:
             return False
@@ -272,7 +278,7 @@ def _known_results(view: _View, key: str) -> Verdict:
         return "R", "the same search again"
     if key not in view.trail.queries:
         return "R", "a search that shows no new product"
-    if view.trail.asin and view.comes_back_to(view.trail.asin):
+    if view.comes_back():
         return "R", "searches as before, and then comes back to this product"
     best, _ = view.best(view.after)
     if best and view.page.kind == "results" and best.asin in [offer.asin for offer in view.page.offers]:
@@ -314,7 +320,7 @@ def _leave(view: _View, where: str) -> Verdict:
         return "R", f"{where}: leaves the product that fits with its options chosen"
     if view.at_product and view.product.begun:
         return "R", f"{where}: loses {view.product.begun}, which was chosen as asked"
-    if view.trail.asin and view.comes_back_to(view.trail.asin):
+    if view.comes_back():
         return "R", f"{where}: leaves the product that it comes back to"
     return "N", where
 
