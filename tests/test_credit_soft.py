@@ -138,6 +138,31 @@ def test_an_error_made_to_be_undone_never_pays(
     assert np.nansum(worths(farmed, most)) <= np.nansum(worths(roles, most)) + 1e-9
 
 
+sizes = st.sampled_from([0.1, 0.3, 0.5, 1.0, 3.0])
+
+
+@law
+@given(st.text("DRN", max_size=12), caps, sizes, sizes, st.data())
+def test_errors_pay_at_no_constants(
+    roles: str, most: tuple[float, float, float], done: float, error: float, data: st.DataObject
+) -> None:
+    def total(played: str) -> float:
+        worth = {"D": done, "N": -0.1, "R": -error}
+        return float(capped(np.array([worth[role] for role in played], dtype=float), list(played), most).sum())  # type: ignore[arg-type]
+
+    first = data.draw(st.integers(0, len(roles)))
+    second = data.draw(st.integers(first, len(roles)))
+    before, between, after = roles[:first], roles[first:second], roles[second:]
+    assert total(f"{before}R{between}D{after}") <= total(roles) + 1e-9
+    assert total(f"{before}R{between}{after}") <= total(roles) + 1e-9
+
+
+def test_errors_beyond_the_cap_do_not_pay_for_what_makes_up_for_them() -> None:
+    # R D costs 0.9 and gives 0.3. Of two the cap leaves 1.0 of 1.8, and 1.2 was never made up for.
+    found = capped(np.array([-0.9, 0.3, -0.9, 0.3]), ["R", "D", "R", "D"], (1.0, 1.0, 1.0))
+    np.testing.assert_allclose(found, [-0.5, 0.0, -0.5, 0.0])
+
+
 @law
 @given(letters, caps, st.integers(0, 12))
 def test_unjudged_segments_move_no_worth(roles: str, most: tuple[float, float, float], at: int) -> None:

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage_gym.errors import InputError
+from triage_gym.judges import cache
 from triage_gym.judges.cache import CachedJudge, cache_dir
 from triage_gym.judges.label_store import LabelStore
 from triage_gym.judges.labelling import label_record
 from triage_gym.judges.rule import RuleJudge
+from triage_gym.judges.selective import SelectiveJudge
 from triage_gym.records import RoleLabel
 
 WINDOWS = [window(k, f"a{k}") for k in range(5)]
@@ -258,13 +261,86 @@ def test_the_rule_judge_is_cached_like_any_other(path: Path) -> None:
         assert label_record(record, CachedJudge({"name": "rule", "domain": "generic"}, path)) == plain
 
 
-def test_a_child_does_not_use_the_connection_of_its_parent(path: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_a_child_keeps_outlives_that_its_parent_closes_the_file(path: Path) -> None:
+    # SQLite would take the locks that the child inherits for its own, and the parent would delete the log it writes to.
+    script = Path(__file__).with_name("cache_after_fork.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert json.loads(done.stdout) == {"asked": 0, "cached": 31, "corrupt": 0, "cache_errors": 0, "integrity": "ok"}
+
+
+def test_no_connection_is_open_across_a_fork(path: Path) -> None:
     store = LabelStore(str(path), write=True, note=lambda name: None)
-    own = store._open()
-    store._process = os.getpid() + 1  # as in a child after a fork
-    assert store._open() is not own
-    own.close()
+    store.hold()
+    assert store._connection is None
+    store.release()
+    assert store.read([b"key"]) == {}
     store.close()
+
+
+@pytest.mark.parametrize("between", [lambda judge: judge, SelectiveJudge])
+def test_a_cache_around_a_cache_with_the_same_entries_does_not_wait_for_itself(path: Path, between: Any) -> None:
+    fake = Fake()
+    judge = CachedJudge(between(CachedJudge(fake, path)), path)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(judge.judge(WINDOWS)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert [x.role for x in found[0]] == ["E"] * 5
+    assert len(fake.asked) == 1
+    assert not cache._flights
+
+
+def test_a_character_is_not_the_two_surrogates_that_stand_for_it(path: Path) -> None:
+    fake = Fake()
+    judge = CachedJudge(fake, path)
+    for text in ("\U0001f600", "\ud83d\ude00", "\ud83d"):
+        judge.judge([window(0, action=text)])
+    assert len(fake.asked) == 3
+
+
+def test_one_entry_that_is_no_text_costs_no_other(path: Path) -> None:
+    judge = CachedJudge(Fake(), path)
+    judge.judge(WINDOWS)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE labels SET label = CAST(x'ff41' AS TEXT) WHERE key = (SELECT min(key) FROM labels)")
+    judge = CachedJudge(Fake(), path)
+    judge.judge(WINDOWS)
+    assert counts(judge) == (1, 4, 1)
+
+
+def test_a_damaged_file_that_answers_with_another_key_is_not_believed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = CachedJudge(Fake(), path)
+    rows = [(b"never asked for", b"{}", zlib.crc32(b"{}"))]
+    monkeypatch.setattr(LabelStore, "_rows", staticmethod(lambda connection, keys: rows))
+    assert [x.role for x in judge.judge(WINDOWS)] == ["E"] * 5
+    assert counts(judge) == (5, 0, 1)
+
+
+def test_only_a_file_that_is_busy_is_waited_for(path: Path) -> None:
+    asked = []
+
+    class Broken:
+        def execute(self, statement: str) -> None:
+            asked.append(statement)
+            error = sqlite3.OperationalError("attempt to write a readonly database")
+            error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+            raise error
+
+    with pytest.raises(sqlite3.OperationalError):
+        LabelStore._prepare(Broken())  # type: ignore[arg-type]
+    assert len(asked) == 1
+
+
+def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    for mode in ("readwrite", "read"):
+        with pytest.raises(InputError, match="cache of labels"):
+            CachedJudge(Fake(), str(tmp_path / "a\0b"), mode)  # type: ignore[arg-type]
 
 
 def test_the_folder_of_the_cache_goes_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -64,6 +64,14 @@ def test_roles_that_are_ruled_out_lose_their_probability() -> None:
     assert shares("D") is None
 
 
+def test_what_is_overruled_is_never_worth_more() -> None:
+    within = Fake(lambda w: RoleLabel(w.step, "D", magnitude=0.25))
+    small = CheckedJudge(within).judge([window(0)._replace(facts=facts(changed=False, learnt=True))])[0]
+    assert (small.role, small.magnitude) == ("E", 0.25)
+    idle = CheckedJudge(within).judge([window(0)._replace(facts=facts(changed=False, learnt=False))])[0]
+    assert (idle.role, idle.magnitude) == ("N", 1.0)
+
+
 def test_labels_without_a_role_and_long_reasons() -> None:
     still = window(0, **SAME)
     assert CheckedJudge(Fake(lambda w: None)).judge([still])[0].status == "failed"

@@ -135,3 +135,20 @@ def test_samples_reach_the_judge_that_makes_them() -> None:
     outer = MagnitudeJudge(ThresholdJudge(CheckedJudge(within)))
     assert [outer.sample([window(0)], k)[0].role for k in range(4)] == ["D", "E", "N", "D"]
     assert nesting.ask(Fake(), [window(0)], sample=2)[0].role == "E"
+
+
+def test_a_config_without_an_end_is_refused() -> None:
+    spec: dict[str, Any] = {"name": "threshold"}
+    spec["of"] = spec
+    with pytest.raises(InputError, match="come to an end"):
+        nesting.inner(spec)
+
+
+def test_an_unknown_option_is_refused_by_the_name_of_the_judge_that_has_it() -> None:
+    with pytest.raises(InputError, match=r"'threshold'.*'leest'"):
+        nesting.inner(
+            {
+                "name": "ensemble",
+                "of": ["rule", {"name": "checked", "of": {"name": "threshold", "leest": 0.3, "of": "rule"}}],
+            }
+        )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from composed_judges import Fake, attempt, window
 
 from triage_gym.errors import InputError
-from triage_gym.judges.labelling import label_record, label_records
+from triage_gym.judges.labelling import judge_attempts, label_record, label_records
 from triage_gym.judges.selective import SelectiveJudge, candidate, candidates
-from triage_gym.records import EpisodeRecord, Segment
+from triage_gym.protocols import Judge, Window
+from triage_gym.records import EpisodeRecord, RoleLabel, Segment
 
 
 def played(*turns: tuple[str, str], success: bool, prefix: int = 0) -> EpisodeRecord:
@@ -90,6 +92,31 @@ def test_the_rest_goes_to_the_cheap_judge() -> None:
     assert (len(costly.asked), len(cheap.asked)) == (1, 1)
     assert judge.usage["without_selection"] == 0
     assert judge.identity is None
+
+
+def test_a_batch_asked_about_in_parts_keeps_its_selection() -> None:
+    costly, cheap = Fake(lambda w: "R"), Fake(lambda w: "N")
+    judge = SelectiveJudge(costly, rest=cheap, budget=5)
+    records = [played(*TURNS, success=k != 1) for k in range(4)]
+
+    def in_parts(judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[list[RoleLabel]]:
+        return [labels for attempt in attempts for labels in judge_attempts(judge, [attempt])]
+
+    found = ["".join(r or "-" for r in x.roles) for x in label_records(records, judge, ask=in_parts)]
+    assert found == [
+        "".join(r or "-" for r in x.roles) for x in label_records(records, SelectiveJudge(costly, budget=5, rest=cheap))
+    ]
+    assert sum(roles.count("R") for roles in found) == judge.usage["selected"] == 5
+    assert judge.usage["without_selection"] == 0
+
+
+def test_a_selection_that_was_never_asked_about_is_not_taken_for_another() -> None:
+    costly, cheap = Fake(lambda w: "R"), Fake(lambda w: "N")
+    judge = SelectiveJudge(costly, rest=cheap)
+    assert judge.select(played(*[(f"wave {k}", "Nothing happens.") for k in range(6)], success=False)) is not None
+    found = label_record(played(*TURNS, success=True), judge)
+    assert found == label_record(played(*TURNS, success=True), SelectiveJudge(costly, rest=cheap))
+    assert judge.usage["without_selection"] == 0
 
 
 def test_without_a_selection_everything_is_judged() -> None:

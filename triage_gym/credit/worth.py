@@ -12,13 +12,14 @@ the segments that the attempt acted itself:
 1. *Making up for an error pays no more than the error cost.* Each R is paired with the first D after it that has none yet;
    that D is worth at most what its R cost.
 2. *Further errors are not free.* All these D together are worth at most what the cap (3.) leaves of the attempt's errors
-   when those that nothing made up for are counted first.
+   when what nothing made up for is counted first.
 3. For each of D, E and R the sum of |worth| over the attempt is scaled down to its cap.
 
 So an action split into many, an exploration repeated for ever, or an error made to be undone collects no more than the cap,
-and with plain labels an R put before a D never raises an attempt's sum: R, D is -0.5 + 0.5 instead of -0.5 + 1.0. What it
-costs: a D after an R is paid as one that makes up for it even when it does not, because labels do not say. With caps of 4, 2
-and 2, D D D D D is worth 0.8 each; six E are worth 1/3 each; R D R D D is -0.5, 0.5, -0.5, 0.5, 1.0.
+and with plain labels neither an R put before a D nor an R with a D after it ever raises an attempt's sum: R, D is -0.5 + 0.5
+instead of -0.5 + 1.0. What it costs: a D after an R is paid as one that makes up for it even when it does not, because labels
+do not say. With caps of 4, 2 and 2, D D D D D is worth 0.8 each; six E are worth 1/3 each; R D R D D is -0.5, 0.5, -0.5, 0.5,
+1.0.
 
 Promised of all of them: |worth| <= max |c|; unjudged segments are NaN and move nothing; attempts move nothing in each other.
 """
@@ -97,17 +98,16 @@ def capped(
         caps: Most of D, E and R.
     """
     bounded = worth.copy()
-    made_up, errors, open_errors = _pairs(bounded, roles)
-    cost = min(errors, caps[2])
-    left = max(0.0, cost - min(open_errors, caps[2]))
-    _scale(bounded, made_up, left)
+    made_up, errors = _pairs(bounded, roles)
+    lost = errors - float(bounded[made_up].sum())
+    _scale(bounded, made_up, max(0.0, min(errors, caps[2]) - min(lost, caps[2])))
     for role, cap in zip(_CAPPED, caps, strict=True):
         _scale(bounded, [at for at, found in enumerate(roles) if found == role], cap)
     return bounded
 
 
-def _pairs(worth: NDArray[np.float64], roles: Sequence[Role | None]) -> tuple[list[int], float, float]:
-    """Bounds each D that makes up for an R by it; those D, the cost of all R, and of those that no D made up for."""
+def _pairs(worth: NDArray[np.float64], roles: Sequence[Role | None]) -> tuple[list[int], float]:
+    """Bounds each D that makes up for an R by it; those D, and the cost of all R."""
     waiting: list[float] = []
     made_up: list[int] = []
     errors = 0.0
@@ -118,7 +118,7 @@ def _pairs(worth: NDArray[np.float64], roles: Sequence[Role | None]) -> tuple[li
         elif role == "D" and worth[at] > 0.0 and waiting:
             worth[at] = min(float(worth[at]), waiting.pop(0))
             made_up.append(at)
-    return made_up, errors, sum(waiting)
+    return made_up, errors
 
 
 def _scale(worth: NDArray[np.float64], places: Sequence[int], most: float) -> None:

@@ -47,9 +47,9 @@ _FIELDS: Final[dict[FactName, tuple[str, ...]]] = {
     "learnt": ("learnt",),
     "distance": ("before", "after"),
 }
-_flights: Final[dict[tuple[str, bytes], Future[RoleLabel]]] = {}
-"""What is being asked right now in this process, by file and key."""
-_boarding: Final = threading.Lock()
+_flights: Final[dict[tuple[str, bytes], tuple[int, Future[RoleLabel]]]] = {}
+"""What is being asked right now in this process, by file and key, each with the thread that asks."""
+_boarding = threading.Lock()
 
 
 def cache_dir() -> Path:
@@ -143,20 +143,24 @@ class CachedJudge(Nested):
         """What this call has to ask or read, and what another thread is at already."""
         mine: dict[bytes, Future[RoleLabel]] = {}
         others: dict[bytes, Future[RoleLabel]] = {}
+        here = threading.get_ident()
         with _boarding:
             for key in keys:
-                flight = _flights.get((self._path, key))
-                if flight is not None:
+                thread, flight = _flights.get((self._path, key), (here, None))
+                if flight is not None and thread != here:
                     others[key] = flight
                 else:
-                    mine[key] = _flights[self._path, key] = Future()
+                    # What this thread is at already is asked by a cache around this one: to wait for it would be for ever.
+                    mine[key] = Future()
+                    _flights.setdefault((self._path, key), (here, mine[key]))
         return mine, others
 
     def _land(self, mine: dict[bytes, Future[RoleLabel]], first: dict[bytes, Window]) -> None:
         """Let go of what was asked here; who waits for an answer that was interrupted gets a failed label."""
         with _boarding:
             for key, flight in mine.items():
-                del _flights[self._path, key]
+                if _flights.get((self._path, key), (0, None))[1] is flight:
+                    del _flights[self._path, key]
                 if not flight.done():
                     flight.set_result(failed_labels([first[key]], "asking was interrupted", "cache")[0])
 
@@ -168,6 +172,19 @@ def _lasts(label: RoleLabel) -> bool:
 
 def _canonical(data: Any) -> bytes:
     try:
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-    except (TypeError, ValueError) as error:
+        # Not in escapes, which say the same of a character and of the two surrogates that stand for it.
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        return text.encode("utf-8", "surrogatepass")
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"Expected the identity of a judge to be JSON values, got {error}") from error
+
+
+def _after_fork() -> None:
+    """Threads that asked something in the parent are not in its child: nobody would wait for them in vain."""
+    global _boarding
+    _boarding = threading.Lock()
+    _flights.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

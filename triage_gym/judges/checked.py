@@ -69,7 +69,8 @@ class CheckedJudge(Nested):
             why,
             label.source,
             label.status,
-            1.0 if overruled else label.magnitude,
+            # A small D is a small E: all of an E would be worth more than was said.
+            1.0 if overruled and role != "E" else label.magnitude,
         )
 
 

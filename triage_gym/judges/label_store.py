@@ -2,7 +2,8 @@
 
 Write-ahead log, one transaction a call, so that a killed process leaves whole entries or none. Every value carries a CRC and
 is read as strictly as a record; what does not pass is a miss. Nothing raised by the file while it is used reaches the
-caller: it is counted, and the caller goes on without.
+caller: it is counted, and the caller goes on without. Files are closed before a fork and open again on both sides of it:
+SQLite takes what a child inherits for locks that it holds, and the parent would delete the log that the child writes to.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +30,10 @@ WAIT_S: Final = 30.0
 _CHUNK: Final = 500
 """Keys a query; SQLite takes 999 at least."""
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS labels (key BLOB PRIMARY KEY, label TEXT, crc INTEGER) WITHOUT ROWID"
+_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_stores: Final[weakref.WeakSet[LabelStore]] = weakref.WeakSet()
+_held: Final[dict[int, list[LabelStore]]] = {}
+"""By thread that is forking, what it holds meanwhile."""
 
 
 class LabelStore:
@@ -47,7 +53,6 @@ class LabelStore:
         self._path, self._write, self._note = path, write, note
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._process = 0
         if write:
             self._make_folder()
         elif not Path(path).is_file():
@@ -61,13 +66,23 @@ class LabelStore:
             raise InputError(
                 f"Expected a cache of labels at {path!r}, got {type(error).__name__}: {error}; delete the file or name another"
             ) from error
+        _stores.add(self)
 
     def close(self) -> None:
         """Close the file; it opens again when it is used."""
         with self._lock:
             connection, self._connection = self._connection, None
-            if connection is not None and self._process == os.getpid():
+            if connection is not None:
                 connection.close()
+
+    def hold(self) -> None:
+        """Close the file and let no thread open it before :meth:`release`."""
+        self._lock.acquire()
+        self.close()
+
+    def release(self) -> None:
+        """Let it be used again."""
+        self._lock.release()
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, RoleLabel]:
         """The labels that are there and sound."""
@@ -82,9 +97,11 @@ class LabelStore:
         except sqlite3.Error:
             self._note("cache_errors")
             return found
+        wanted = set(keys)
         for key, text, crc in rows:
             label = _decoded(text, crc)
-            if label is None:
+            # A damaged file can answer with another key than it was asked for.
+            if label is None or key not in wanted:
                 self._note("corrupt")
             else:
                 found[key] = label
@@ -109,7 +126,9 @@ class LabelStore:
     @staticmethod
     def _rows(connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[bytes, object, object]]:
         marks = ",".join("?" * len(keys))
-        return connection.execute(f"SELECT key, label, crc FROM labels WHERE key IN ({marks})", keys).fetchall()
+        # As bytes: one text that is no UTF-8 would end the query for all others.
+        query = f"SELECT key, CAST(label AS BLOB), crc FROM labels WHERE key IN ({marks})"
+        return connection.execute(query, keys).fetchall()
 
     def _make_folder(self) -> None:
         folder = Path(self._path).parent
@@ -118,14 +137,13 @@ class LabelStore:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(self._path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)):
                 pass
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise InputError(
                 f"Expected to write a cache of labels at {self._path!r}, got {error}; name another `path`"
             ) from error
 
     def _open(self) -> sqlite3.Connection:
-        """The connection of this process; what a parent opened is not used in its children."""
-        if self._connection is not None and self._process == os.getpid():
+        if self._connection is not None:
             return self._connection
         folder = Path(self._path).parent
         # Without a right to write in the folder there is no log to share, and nobody who could write one.
@@ -138,7 +156,7 @@ class LabelStore:
         except BaseException:
             connection.close()
             raise
-        self._connection, self._process = connection, os.getpid()
+        self._connection = connection
         return connection
 
     @staticmethod
@@ -149,8 +167,8 @@ class LabelStore:
                 # Does not wait by itself while another process does the same.
                 connection.execute("PRAGMA journal_mode=WAL")
                 break
-            except sqlite3.OperationalError:
-                if time.monotonic() > deadline:
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
         # A process that dies loses nothing; a machine that does may lose the last labels, and tears none.
@@ -184,9 +202,26 @@ def _encoded(label: RoleLabel) -> tuple[str, int]:
 
 def _decoded(text: object, crc: object) -> RoleLabel | None:
     """The label that was kept, with step 0; None when the entry is not as it was written."""
-    if not isinstance(text, str) or zlib.crc32(text.encode("utf-8", "surrogatepass")) != crc:
+    if not isinstance(text, bytes) or zlib.crc32(text) != crc:
         return None
     try:
         return RoleLabel.from_json({**strict_json.loads(text), "step": 0})
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def _before_fork() -> None:
+    # In the same order by all threads, so that no two wait for each other.
+    stores = sorted(_stores, key=id)
+    for store in stores:
+        store.hold()
+    _held[threading.get_ident()] = stores
+
+
+def _after_fork() -> None:
+    for store in _held.pop(threading.get_ident(), []):
+        store.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

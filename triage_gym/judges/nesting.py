@@ -39,7 +39,10 @@ def inner(of: Spec) -> Judge:
     Raises:
         InputError: For a spec that names none.
     """
-    judge = of if isinstance(of, Judge) and not isinstance(of, type) else registry.make("judges", _spec(of))
+    try:
+        judge = of if isinstance(of, Judge) and not isinstance(of, type) else registry.make("judges", _spec(of))
+    except RecursionError as error:
+        raise InputError("Expected judges within judges to come to an end, got more than can be built") from error
     if not isinstance(judge, Judge):
         raise InputError(f"Expected a judge, got {type(judge).__name__}; give it a method judge(windows)")
     return judge

@@ -58,8 +58,9 @@ class SelectiveJudge(Nested):
                 raise InputError(f"Expected judges that label every window, got {type(judge).__name__}, which selects")
         self._per_attempt, self._budget = per_attempt, budget
         self._left = budget
-        self._selected: deque[list[tuple[int, bool]]] = deque()
-        """With a judge for the rest, by attempt: each turn in order and whether it was selected."""
+        self._selected: deque[tuple[int, str, bool]] = deque()
+        """With a judge for the rest, the turns that it was asked to select from and not yet to label, in order: step, action
+        and whether it was selected."""
 
     @property
     def identity(self) -> Any:
@@ -78,7 +79,7 @@ class SelectiveJudge(Nested):
         self.count("skipped", len(acted) - len(chosen))
         if len(self.judges) == 1:
             return sorted(chosen)
-        self._selected.append([(record.segments[at].index, at in chosen) for at in acted])
+        self._selected += [(record.segments[at].index, record.segments[at].action, at in chosen) for at in acted]
         return list(acted)
 
     def _within_budget(self, found: Sequence[int]) -> set[int]:
@@ -102,18 +103,14 @@ class SelectiveJudge(Nested):
         return [label for label in labels if label is not None]
 
     def _matched(self, windows: Sequence[Window]) -> list[bool]:
-        """Whether each window was selected, the attempts coming in the order in which they were; all are without that."""
-        attempts, self._selected = self._selected, deque()
+        """Whether each window was selected. They come in the order in which they were, in one call or several."""
         found: list[bool] = []
-        for attempt in attempts:
-            at = 0
-            while len(found) < len(windows) and at < len(attempt):
-                step, chosen = attempt[at]
-                at += 1
-                if windows[len(found)].step == step:
-                    found.append(chosen)
-        missing = len(windows) - len(found)
-        if missing:
+        while self._selected and len(found) < len(windows):
+            window = windows[len(found)]
+            step, action, chosen = self._selected.popleft()
+            if (window.step, window.action) == (step, action):
+                found.append(chosen)
+        if len(found) < len(windows):
             self.count("without_selection", len(windows))
             return [True] * len(windows)
         return found
