@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import pytest
@@ -15,6 +16,7 @@ from triage_gym.envs.sokoban.env import SokobanEnv
 from triage_gym.errors import InputError
 from triage_gym.judges.labelling import label_records
 from triage_gym.judges.oracle import OracleJudge
+from triage_gym.spaces import UnicodeText
 from triage_gym.testing import EnvContract, check_wrapper
 from triage_gym.windows import build_windows
 from triage_gym.wrappers import (
@@ -148,3 +150,54 @@ class TestContract(EnvContract):
 
     def make_split(self, split: str) -> gym.Env[Any, Any]:
         raise AssertionError("a corridor has no splits")
+
+
+class Ended(gym.Env[str, str]):
+    """Three steps to the goal, with an expert that names actions alone and nobody to ask after the end."""
+
+    observation_space = UnicodeText()
+    action_space = UnicodeText()
+    metadata: ClassVar[dict[str, Any]] = {"domain": "ended"}  # type: ignore[misc]
+    strict = True
+    """Whether a step after the end is refused."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place = 0
+        return "at 0", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self.strict and self.place in (-1, 3):
+            raise gym.error.ResetNeeded("the episode is over")
+        self.place += 1 if action == "go" else -1
+        return f"at {self.place}", float(self.place == 3), self.place in (-1, 3), False, {}
+
+    def expert_action(self) -> str:
+        return "go"
+
+    def get_state(self) -> dict[str, Any]:
+        return {"place": self.place}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.place = int(state["place"])
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(("actions", "last"), [(["go", "go", "go"], ("D", 1, 0)), (["back"], ("R", 3, -1))])
+@pytest.mark.filterwarnings("ignore:.*reads s.* from the total reward")
+def test_the_last_turn_has_the_distance_of_its_end(
+    strict: bool, actions: list[str], last: tuple[str, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment ended there: whether its expert would walk on does not matter."""
+    monkeypatch.setattr(Ended, "strict", strict)
+    env = SegmentCreditWrapper(StateFactsWrapper(TimeLimit(Ended(), 5)), credit="grpo", group_size=1)
+    live = RoleJudgeWrapper(TimeLimit(Ended(), 5), OracleJudge(), settle="episode")
+    env.reset(seed=1)
+    live.reset(seed=1)
+    for action in actions:
+        *_, info = env.step(action)
+        *_, told = live.step(action)
+    facts = info["state_facts"]
+    assert (facts["before"], facts["after"]) == last[1:]
+    assert OracleJudge().judge(build_windows(info["episode_record"]))[-1].role == last[0]
+    assert told["role_labels"][-1].role == last[0]

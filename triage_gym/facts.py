@@ -72,12 +72,14 @@ class FactsMeter:
         self._look(observation)
         self._measure(cut=False)
 
-    def step(self, observation: str, *, cut: bool = False) -> Facts:
+    def step(self, observation: str, *, cut: bool = False, won: bool | None = None) -> Facts:
         """The facts of the turn that led to ``observation``.
 
         Args:
             observation: The answer to the action.
             cut: Whether a turn limit has ended the attempt here.
+            won: Whether the environment has ended it here with success; None while it has not ended it. An expert that
+                has only ``expert_action()`` cannot walk on from an end.
 
         Raises:
             InputError: When a method of the environment gives something else than it should.
@@ -86,7 +88,7 @@ class FactsMeter:
         state, before = self._state, self._distance
         self._turn += 1
         learnt = self._look(observation)
-        self._measure(cut=cut)
+        self._measure(cut=cut, won=won)
         changed = None if state is None or self._state is None else self._state != state
         return Facts(changed, learnt, before, self._distance)
 
@@ -102,13 +104,17 @@ class FactsMeter:
         self._shown.update(dict.fromkeys(new, self._turn))
         return bool(new)
 
-    def _measure(self, *, cut: bool) -> None:
+    def _measure(self, *, cut: bool, won: bool | None = None) -> None:
         if "changed" in self._names:
             state = self._said("task_state")
             self._state = None if state is None else _text(state, "task_state")
         if "distance" in self._names:
+            walks = method_of(self._env, "expert_distance") is None
+            if walks and won is not None:
+                self._distance = 0 if won else OUT_OF_REACH
+                return
             found = expert_distance(self._env)
-            unknown = found is None and cut and method_of(self._env, "expert_distance") is None
+            unknown = found is None and cut and walks
             self._distance = OUT_OF_REACH if found is None and not unknown else found
 
     def _said(self, method: str) -> Any:

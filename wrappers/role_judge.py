@@ -8,6 +8,7 @@ place it where it sees the end, that is *outside* of the time limit. A limit fur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, SupportsFloat
 
 import gymnasium as gym
@@ -18,8 +19,9 @@ from triage_gym.errors import InputError
 from triage_gym.facts import FactsMeter
 from triage_gym.judges.labelling import label_steps
 from triage_gym.judges.nesting import facts_needed
-from triage_gym.protocols import Judge
+from triage_gym.protocols import Facts, Judge
 from triage_gym.records import RoleLabel
+from triage_gym.reflection.expert import succeeded
 from triage_gym.restore.stack import has_time_limit
 from triage_gym.restore.values import text_of
 from triage_gym.windows import FACTS, domain_of, outcome_text_of
@@ -129,7 +131,9 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._running = False
         known = info
         if self._meter is not None:
-            facts = self._meter.step(text_of(observation), cut=bool(truncated) and not terminated)
+            total = self._attempt.total_reward + float(reward)
+            won = succeeded(info, total, terminated=True) if terminated else None
+            facts = self._meter.step(text_of(observation), cut=bool(truncated) and not terminated, won=won)
             known = {FACTS: facts._asdict(), **info}
         self._attempt.add(action, observation, reward, known)
         self._running = not ended
@@ -160,3 +164,10 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         steps, self._next = range(self._next, end), end
         record = self._attempt.record(group_id="", domain=self._domain, success=success)
         return tuple(label_steps(record, self._judge.get(), steps, self._past, self._future, self._outcome_text))
+
+
+def _filled(found: Any, measured: Facts) -> Any:
+    """The facts that came from below, with what was measured here where those know nothing."""
+    if not isinstance(found, Mapping):
+        return measured._asdict() if found is None else found
+    return {**measured._asdict(), **{name: value for name, value in found.items() if value is not None}}

@@ -13,6 +13,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from triage_gym.facts import FACT_NAMES, FactName, FactsMeter
+from triage_gym.reflection.expert import succeeded
 from triage_gym.restore.values import text_of
 from triage_gym.windows import FACTS
 from triage_gym.wrappers._attempt import kept_prefix, retry_facts
@@ -37,11 +38,13 @@ class StateFactsWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self._meter = FactsMeter(env, facts)
         self._turns = 0
+        self._total_reward = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an attempt, or a retry of the last one from its pivot."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._turns = kept_prefix(retry_facts(info), self._turns)
+        self._total_reward = 0.0
         self._meter.begin(text_of(observation), self._turns)
         return observation, info
 
@@ -49,5 +52,7 @@ class StateFactsWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Step, and measure."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._turns += 1
-        facts = self._meter.step(text_of(observation), cut=bool(truncated) and not terminated)
+        self._total_reward += float(reward)
+        won = succeeded(info, self._total_reward, terminated=True) if terminated else None
+        facts = self._meter.step(text_of(observation), cut=bool(truncated) and not terminated, won=won)
         return observation, reward, terminated, truncated, {**info, FACTS: facts._asdict()}

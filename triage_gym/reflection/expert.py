@@ -10,7 +10,7 @@ a goal out of reach that is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import gymnasium as gym
@@ -106,7 +106,11 @@ def _to_the_goal(base: Any, most: int) -> int | None:
             return None
         total += float(reward)
         if terminated or truncated:
-            told = info.get("success", info.get("is_success"))
-            # An environment that tells no success is read as the wrappers read it: by its rewards.
-            return turns if (terminated and total > 0 if told is None else bool(told)) else None
+            return turns if succeeded(info, total, terminated=bool(terminated)) else None
     return None
+
+
+def succeeded(info: Mapping[str, Any], total_reward: float, *, terminated: bool) -> bool:
+    """Whether a last step ended its episode well; an environment that tells no success is read by its rewards."""
+    told = info.get("success", info.get("is_success"))
+    return terminated and total_reward > 0 if told is None else bool(told)
