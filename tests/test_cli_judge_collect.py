@@ -106,3 +106,12 @@ def test_what_cannot_be_played_is_refused(wrong: dict[str, Any], said: str) -> N
 def test_a_cell_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="at least 1"):
         stratified([], 0)
+
+
+def test_what_cannot_be_collected_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    out = tmp_path / "labels.jsonl"
+    with pytest.raises(InputError, match="take --players random"):
+        JudgeCollect(env="test_cli_judge_collect:NoExpert", players=("random", "noisy"), out=out).run()
+    with pytest.raises(InputError, match="--per-cell"):
+        JudgeCollect(env="no_such_module:Env", per_cell=0, out=out).run()
+    assert not out.exists()

@@ -68,6 +68,8 @@ class JudgeCollect:
         from triage_gym.audit.labels import write_labels
         from triage_gym.display import table
 
+        if self.per_cell is not None and self.per_cell < 1:  # before anything is played
+            raise InputError(f"Expected --per-cell to be at least 1, got {self.per_cell}")
         rows = collect(self)
         if self.per_cell is not None:
             rows = stratified(rows, self.per_cell, self.seed)
@@ -100,6 +102,7 @@ def collect(setting: JudgeCollect) -> list[LabelledWindow]:
     base = make_env(setting.env, limit=setting.limit, split=setting.split, arguments=setting.env_kwargs)
     known = not why_no_distance(base)
     try:
+        _check_expert(setting, base)
         env = SegmentCreditWrapper(
             StateFactsWrapper(base, FACT_NAMES if known else ("changed", "learnt")), credit="grpo"
         )
@@ -148,6 +151,15 @@ def _check(setting: JudgeCollect) -> None:
         raise InputError(f"Expected players, each once, got {setting.players}")
     if "checkpoint" in setting.players and setting.checkpoint is None:
         raise InputError("Expected --checkpoint with the player of that name; name a run directory")
+
+
+def _check_expert(setting: JudgeCollect, env: gymnasium.Env[Any, Any]) -> None:
+    need = [name for name in setting.players if name in ("expert", "noisy")]
+    if need and not callable(getattr(env.unwrapped, "expert_action", None)):
+        raise InputError(
+            f"Expected an environment with an expert_action() for the player {need[0]}, got "
+            f"{type(env.unwrapped).__name__}; add one, or take --players random"
+        )
 
 
 def _played(env: gymnasium.Env[Any, Any], name: PlayerName, setting: JudgeCollect, seed: int) -> EpisodeRecord:
