@@ -14,8 +14,9 @@ from laws_of_credit import law
 
 from triage_gym import credit
 from triage_gym.credit.rules import Triage
+from triage_gym.credit.terms import Segments
 from triage_gym.credit.trials import PivoARL
-from triage_gym.credit.worth import CAPS, capped
+from triage_gym.credit.worth import CAPS, capped, segment_worths
 from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
 from triage_gym.wrappers import SegmentCreditWrapper
@@ -51,6 +52,15 @@ def test_soft_roles_weigh_all_four_by_their_probabilities() -> None:
     assert role_terms(Triage(lam=1.0, whiten=False, soft=True), unsummed)[0] == pytest.approx([0.78 / 1.8])
     nothing = attempt("ER", probabilities=(0.0, 0.0, 0.0, 0.0))
     assert role_terms(Triage(lam=1.0, whiten=False, soft=True), nothing, attempt("ER")) == [[0.5, -0.5], [0.5, -0.5]]
+
+
+@pytest.mark.parametrize("p", [(5e-324,) * 4, (5e-324, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1e-320), (1.0,) * 4])
+def test_soft_roles_stay_within_the_constants_whatever_the_probabilities(p: tuple[float, ...]) -> None:
+    constants = (1.6, 0.7, -0.3, -1.6)
+    label = RoleLabel(0, "D", probabilities=p)  # type: ignore[arg-type]
+    record = attempt("D").with_labels([label])
+    found = segment_worths(Segments([record]), constants, soft=True)[0]
+    assert found == pytest.approx(np.average(constants, weights=np.array(p) / sum(p)))
 
 
 def test_magnitude_multiplies_soft_or_not() -> None:

@@ -128,6 +128,9 @@ def test_it_gives_what_the_role_judge_wrapper_measures_by_itself() -> None:
         return info
 
     (live,) = [played(RoleJudgeWrapper(SokobanEnv(), "oracle", settle="episode"))["role_labels"]]
+    for known in (["changed"], ["distance"], ["changed", "learnt", "distance"]):
+        beside = RoleJudgeWrapper(StateFactsWrapper(SokobanEnv(), known), "oracle", settle="episode")  # type: ignore[arg-type]
+        assert played(beside)["role_labels"] == live
     record = played(SegmentCreditWrapper(StateFactsWrapper(SokobanEnv()), credit="grpo", group_size=1))[
         "episode_record"
     ]

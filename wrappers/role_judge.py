@@ -134,7 +134,7 @@ class RoleJudgeWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             total = self._attempt.total_reward + float(reward)
             won = succeeded(info, total, terminated=True) if terminated else None
             facts = self._meter.step(text_of(observation), cut=bool(truncated) and not terminated, won=won)
-            known = {FACTS: facts._asdict(), **info}
+            known = {**info, FACTS: _filled(info.get(FACTS), facts)}
         self._attempt.add(action, observation, reward, known)
         self._running = not ended
         done = len(self._attempt.segments)

@@ -83,7 +83,8 @@ def segment_worths(
 def _of_label(label: RoleLabel, worth: float, constants: Sequence[float], *, soft: bool, magnitude: bool) -> float:
     total = sum(label.probabilities or ())
     if soft and label.probabilities is not None and total > 0.0:
-        worth = sum(p * c for p, c in zip(label.probabilities, constants, strict=True)) / total
+        # Divided first: of the smallest numbers there are, products round to twice of what they should be.
+        worth = sum(p / total * c for p, c in zip(label.probabilities, constants, strict=True))
     return worth * label.magnitude if magnitude else worth
 
 
