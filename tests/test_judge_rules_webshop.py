@@ -165,12 +165,24 @@ def test_reasons_are_concrete() -> None:
         ("i'm shopping for a pair of men's cargo pants with pockets, and price lower than 60.00 dollars", "pant", 60.0),
         ("get me an easy to assemble loveseat sofa that has a wood frame", "sofa", None),
         ("i need a six pack of manual toothbrushes that are soft", "toothbrush", None),
+        (
+            "Find me men's jackets & coats for cold weather with color: ivory, and price lower than 60.00 dollars",
+            "",
+            60.0,
+        ),
+        ("find me a wall charger with a usb cable, and price lower than 60.00 dollars", "charger", 60.0),
         ("", "", None),
     ],
 )
 def test_goals(task: str, noun: str, limit: float | None) -> None:
     goal = shop.parse_goal(task)
     assert (goal.noun, goal.limit) == (noun, limit)
+
+
+def test_a_category_need_not_stand_in_the_title() -> None:
+    task = "Find me oil free skin care for dry skin with scent: lavender, and size: 8 fl oz, and price lower than 20.00 dollars"
+    labels = RuleJudge().judge(windows([FIND, OPEN, LAVENDER, SIZE, BUY], task))
+    assert "".join(label.role or "-" for label in labels) == "EEDDD"
 
 
 def test_a_value_counts_where_the_instruction_means_it() -> None:

@@ -50,6 +50,8 @@ _WORD: Final = re.compile(r"[a-z0-9]+(?:[.'/-][a-z0-9]+)*")
 _PAGE: Final = re.compile(r"Page (\d{1,6}) \(Total results: \d{1,6}\)")
 _NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,4})?")
 _LIMIT: Final = "price lower than "
+_SYNTHETIC: Final = re.compile(r"^find me .{1,2048} with [a-z][a-z ]{1,30}: ")
+"""How synthetic instructions name options. They name a category of the shop ("jackets & coats"), which no title need say."""
 FILLERS: Final = frozenset(
     _WORD.findall(
         "a am an and are as at be being both buy by can comes could find for from get give has have having help i i'd i'm "
@@ -157,7 +159,10 @@ def phrase_of(text: str) -> str:
 
 @lru_cache(64)
 def parse_goal(task: str) -> Goal:
-    """What an instruction asks for; the noun is the last word before the first "for", "with", "in", …"""
+    """What an instruction asks for; the noun is the last word before the first "for", "with", "in", …
+
+    Synthetic instructions name a category and no thing, so that they have none.
+    """
     text = task[:MAX_INSTRUCTION].lower()
     wish, found, price = text.rpartition(_LIMIT)
     number = _NUMBER.match(price) if found else None
@@ -165,7 +170,8 @@ def parse_goal(task: str) -> Goal:
     words = words_of(wish)
     said = frozenset([stem(word) for word in words if (word not in FILLERS and len(word) > 1) or word.isdigit()])
     first = words_of(wish.partition(". ")[0].partition(" - ")[0])
-    return Goal(f" {' '.join(words)} ", said, _noun(first), float(number[0]) if number else None)
+    noun = "" if _SYNTHETIC.search(wish) else _noun(first)
+    return Goal(f" {' '.join(words)} ", said, noun, float(number[0]) if number else None)
 
 
 def _noun(words: Sequence[str]) -> str:
