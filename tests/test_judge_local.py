@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from composed_judges import window
 from needs import require
 
-from triage_gym.errors import InputError
+from triage_gym.errors import InputError, MissingDependency
 from triage_gym.judges.labelling import judge_windows
 from triage_gym.records import ROLES
 
@@ -179,3 +181,78 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="causal language model"):
         LocalJudge(tmp_path).judge(WINDOWS)
+
+
+def altered(model: Path, folder: Path, name: str, content: str | bytes) -> Path:
+    """A copy of the model with one file of other content."""
+    shutil.copytree(model, folder)
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def config(model: Path, **changed: Any) -> str:
+    return json.dumps({**json.loads((model / "config.json").read_text()), **changed})
+
+
+def test_what_cannot_be_loaded_is_an_error_of_ours(model: Path, tmp_path: Path) -> None:
+    damaged = [
+        ("model.safetensors", b"no weights" * 10),
+        ("model.safetensors", (model / "model.safetensors").read_bytes()[:3000]),
+        ("config.json", "[]"),
+        ("config.json", '{"model_type": "unheard of"}'),
+        ("config.json", config(model, hidden_size=32)),
+        ("tokenizer.json", "{}"),
+    ]
+    for number, (name, content) in enumerate(damaged):
+        judge = LocalJudge(altered(model, tmp_path / str(number), name, content))
+        with pytest.raises(InputError, match="Expected a causal language model"):
+            judge.judge(WINDOWS)
+    with pytest.raises(InputError, match="loads to 'nowhere'"):
+        LocalJudge(model, device="nowhere").judge(WINDOWS)
+
+
+def test_weights_that_are_missing_are_not_drawn_by_chance(model: Path, tmp_path: Path) -> None:
+    judge = LocalJudge(altered(model, tmp_path / "more", "config.json", config(model, num_hidden_layers=3)))
+    with pytest.raises(InputError, match="left to chance"):
+        judge.judge(WINDOWS)
+
+
+def test_code_in_the_folder_is_neither_run_nor_asked_about(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: Any) -> str:
+        raise AssertionError("asked at the terminal")
+
+    monkeypatch.setattr("builtins.input", asked)
+    own = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
+    folder = altered(model, tmp_path / "own", "config.json", config(model, model_type="own", auto_map=own))
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'was run')!r}, 'w')")
+    with pytest.raises(InputError, match="Expected a causal language model"):
+        LocalJudge(folder).judge(WINDOWS)
+    assert not (tmp_path / "was run").exists()
+
+
+def test_a_template_without_system_messages_gets_all_in_one(tmp_path: Path) -> None:
+    refuses = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT
+    drops = "{% for m in messages if m['role'] == 'user' %}[user] {{ m['content'] }}\n{% endfor %}[assistant] "
+    for number, template in enumerate((refuses, drops)):
+        folder = save(tmp_path / str(number), chat=True)
+        (folder / "chat_template.jinja").write_text(template)
+        judge = LocalJudge(folder, max_tokens=4000)
+        assert {label.status for label in judge.judge(WINDOWS)} == {"judged"}
+        assert judge._model is not None
+        text = judge._model._tokenizer.decode(judge._model.prompt(WINDOWS[0], 4000))
+        assert text.startswith("[user] You label one turn")
+        assert text.rstrip().endswith("[assistant] Label:")
+    (folder / "chat_template.jinja").write_text("{{ raise_exception('nothing') }}")
+    with pytest.raises(InputError, match="chat template"):
+        LocalJudge(folder).judge(WINDOWS)
+
+
+def test_a_gguf_file_needs_what_reads_it(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = altered(model, tmp_path / "gguf", "weights.gguf", b"GGUF")
+    for missing in ("gguf", "accelerate"):
+        there = {"gguf", "accelerate", "torch", "transformers"} - {missing}
+        monkeypatch.setattr("importlib.util.find_spec", lambda name, there=there: True if name in there else None)
+        with pytest.raises(MissingDependency, match=f"pip install {missing}"):
+            LocalJudge(folder, gguf_file="weights.gguf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from triage_gym.judges.labelling import label_record, label_records
 from triage_gym.judges.magnitude import MagnitudeJudge
 from triage_gym.judges.selective import SelectiveJudge
 from triage_gym.judges.threshold import ThresholdJudge
-from triage_gym.protocols import Judge
+from triage_gym.protocols import Judge, Window
+from triage_gym.records import RoleLabel
 
 WRAPPERS: list[Any] = [
     lambda of: CachedJudge(of, mode="off"),
@@ -152,3 +154,15 @@ def test_an_unknown_option_is_refused_by_the_name_of_the_judge_that_has_it() -> 
                 "of": ["rule", {"name": "checked", "of": {"name": "threshold", "leest": 0.3, "of": "rule"}}],
             }
         )
+
+
+def test_labels_of_a_batch_in_another_order_are_not_given_to_other_attempts() -> None:
+    class Backwards(Fake):
+        def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
+            return super().judge(windows)[::-1]
+
+    roles = {"a": "DENR", "b": "RRNN"}
+    judge = Backwards(lambda w: roles[w.action[0]][w.step])
+    found = label_records([attempt(4, "a"), attempt(4, "b")], judge)
+    assert ["".join(map(str, record.roles)) for record in found] == ["DENR", "RRNN"]
+    assert [len(asked) for asked in judge.asked] == [8, 4, 4]

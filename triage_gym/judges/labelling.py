@@ -118,21 +118,24 @@ def judge_attempts(judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[l
     """Checked labels of the windows of several attempts, from one call, so that a judge can work on all of them at once.
 
     A judge that raises, or gives another number of labels, is asked again attempt by attempt: one odd text must not cost
-    the labels of a batch.
+    the labels of a batch. So is one that gives them in another order, since the same steps are in many attempts.
     """
     source = type(judge).__name__
     windows = [window for attempt in attempts for window in attempt]
     if not windows:
         return [[] for _ in attempts]
+    several = sum(map(bool, attempts)) > 1
     try:
         # A copy: a judge may work its list off without emptying ours.
         answers: list[Any] = list(islice(judge.judge(list(windows)), len(windows) + 1))
         count = f"at least {len(answers)}" if len(answers) > len(windows) else str(len(answers))
         problem = "" if len(answers) == len(windows) else f"expected {len(windows)} labels, got {count}"
+        if not problem and several and _misplaced(answers, windows):
+            problem = "expected the labels in the order of the windows"
     except Exception as error:  # noqa: BLE001 - whatever a judge does, the attempt keeps its outcome term
         problem = f"{source} raised {type(error).__name__}: {_safe_text(error)}"
     if problem:
-        if sum(map(bool, attempts)) > 1:
+        if several:
             return [judge_windows(judge, attempt) for attempt in attempts]
         return [failed_labels(attempt, problem, source) for attempt in attempts]
     rest = iter(answers)
@@ -142,13 +145,22 @@ def judge_attempts(judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[l
 def _in_order(answers: list[Any], windows: Sequence[Window], source: str) -> list[RoleLabel]:
     """The answers of one attempt, checked, in the order of its windows."""
     steps = [w.step for w in windows]
-    given = [a.step if type(a) is RoleLabel and type(a.step) is int else None for a in answers]
-    if given != steps and any(g is not None and g != s for g, s in zip(given, steps, strict=True)):
+    if _misplaced(answers, windows):
+        given = _steps(answers)
         if None in given or len(set(given)) != len(given) or set(given) != set(steps):
             return failed_labels(windows, "expected a label for each step exactly once", source)
         by_step = dict(zip(given, answers, strict=True))
         answers = [by_step[step] for step in steps]
     return [_checked(a, step, source) for a, step in zip(answers, steps, strict=True)]
+
+
+def _misplaced(answers: list[Any], windows: Sequence[Window]) -> bool:
+    """Whether a label stands where that of another step belongs."""
+    return any(given not in (None, w.step) for given, w in zip(_steps(answers), windows, strict=True))
+
+
+def _steps(answers: list[Any]) -> list[int | None]:
+    return [a.step if type(a) is RoleLabel and type(a.step) is int else None for a in answers]
 
 
 def failed_labels(windows: Sequence[Window], why: str, source: str = "") -> list[RoleLabel]:

@@ -5,11 +5,12 @@ taken among each other, are the label's. Nothing is generated, so there is nothi
 agent and environment wrote is neutralised (:mod:`triage_gym.judges.untrusted`) and stands in one JSON object.
 
 Promised: on a CPU the same windows in the same batches give the same labels; how windows fall into batches moves
-probabilities by rounding at most, and they are given to six decimals. Facts are not read.
+probabilities by rounding at most, and they are given to six decimals. Facts are not read. Code that lies in the folder is
+not run, and a model of which weights are missing is refused.
 
 What it leaves to you: a model that can judge. Small ones cannot: SmolLM2-135M, tried out of the box, gives labels by the look
-of the environment and hardly by the turn. Ask ``triage-gym judge audit`` before you train with it; probabilities of single tokens are known to be overconfident,
-so put :class:`~triage_gym.judges.threshold.ThresholdJudge` around it with care.
+of the environment and hardly by the turn. Ask ``triage-gym judge audit`` before you train with it; probabilities of single
+tokens are known to be overconfident, so put :class:`~triage_gym.judges.threshold.ThresholdJudge` around it with care.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ QUESTION: Final = 'Which label has "turn": D, E, N or R?'
 ANSWER: Final = "Label:"
 SIZES: Final = ((5, 600), (5, 300), (3, 200), (1, 150), (0, 100))
 """Turns around the one in question, and characters of each text, tried one after another until the prompt fits."""
-VERSION: Final = 1
+VERSION: Final = 2
 """Another one whenever the same model comes to get other prompts."""
 _SAMPLED: Final = 1 << 20
 """Bytes at both ends of a large file that tell it from others."""
@@ -68,7 +69,7 @@ class LocalJudge:
 
     Raises:
         InputError: For a folder without a model, or a number out of range.
-        MissingDependency: Without torch or transformers.
+        MissingDependency: Without torch or transformers, or for a GGUF file without gguf or accelerate.
     """
 
     needs_facts: ClassVar[tuple[()]] = ()
@@ -96,10 +97,13 @@ class LocalJudge:
             raise InputError(f"Expected `dtype` to be one of {get_args(DType)}, got {dtype!r}")
         if not isinstance(calibrate, bool):
             raise InputError(f"Expected `calibrate` to be True or False, got {calibrate!r}")
-        for package in ("torch", "transformers"):
+        packages = dict.fromkeys(("torch", "transformers"), "'triage-gym[lm]'")
+        if gguf_file is not None:
+            packages |= {"gguf": "gguf", "accelerate": "accelerate"}
+        for package, source in packages.items():
             if importlib.util.find_spec(package) is None:
                 raise MissingDependency(
-                    f"Expected the package {package}, got none; install it with: pip install 'triage-gym[lm]'"
+                    f"Expected the package {package}, got none; install it with: pip install {source}"
                 )
         self._gguf, self._batch, self._dtype, self._device = gguf_file, batch, dtype, device
         self._most, self._calibrate = max_tokens, calibrate
@@ -128,7 +132,9 @@ class LocalJudge:
         Failed where even the shortest prompt does not fit, or the model gives no finite number.
 
         Raises:
-            InputError: When the folder holds no causal language model, or its tokenizer cannot tell the labels apart.
+            InputError: When the folder holds no whole causal language model, its tokenizer cannot tell the labels apart, or
+                its chat template takes no message.
+            MissingDependency: Without a package that this model is loaded with.
         """
         if not windows:
             return []
@@ -188,21 +194,33 @@ class _Model:
         import torch
 
         transformers: Any = importlib.import_module("transformers")
-        here: dict[str, Any] = {"local_files_only": True}
+        # Said in so many words, since a folder with code of its own would else have the library ask at the terminal.
+        here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         if gguf_file is not None:
             here["gguf_file"] = gguf_file
+        load = transformers.AutoModelForCausalLM.from_pretrained
         try:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(path, **here)
-            model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), **here)
-        except (OSError, ValueError, ImportError) as error:
-            raise InputError(f"Expected a causal language model in {str(path)!r}, got {error}") from error
-        self._model = model.to(device).eval()
+            model, info = load(path, dtype=getattr(torch, dtype), output_loading_info=True, **here)
+            self._model = model.to(device).eval()
+        except ImportError as error:
+            raise MissingDependency(f"Expected the packages that {str(path)!r} is loaded with, got: {error}") from error
+        except Exception as error:  # the library, and those that it reads files with, raise errors of a dozen kinds
+            raise InputError(
+                f"Expected a causal language model in {str(path)!r} that loads to {device!r}, "
+                f"got {type(error).__name__}: {error}"
+            ) from error
+        if missing := sorted(info["missing_keys"]):
+            raise InputError(
+                f"Expected all weights of the model in {str(path)!r}, got {len(missing)} left to chance: {missing[:3]}"
+            )
         self._device = device
         accepted = inspect.signature(self._model.forward).parameters
         self._last: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._positions = "position_ids" in accepted
         self._limit = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
         self._tail, self._labels = _label_ids(self._tokenizer)
+        self._chat = _chat_form(self._tokenizer)
 
     def prompt(self, window: Window, most: int) -> list[int]:
         """Ids of the longest prompt of at most ``most`` tokens; empty when there is none."""
@@ -214,9 +232,8 @@ class _Model:
 
     def _encoded(self, question: str) -> list[int]:
         tokenizer = self._tokenizer
-        if getattr(tokenizer, "chat_template", None):
-            messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": question}]
-            text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        if self._chat is not None:
+            text = _chat_text(tokenizer, self._chat, question)
             return list(tokenizer.encode(text + ANSWER, add_special_tokens=False))
         return list(tokenizer.encode(f"{INSTRUCTIONS}\n\n{question}\n{ANSWER}"))
 
@@ -236,6 +253,32 @@ class _Model:
             logs = torch.log_softmax(out.logits[:, -1].float(), dim=-1)[:, self._labels]
         found: list[list[float]] = logs.tolist()
         return found
+
+
+def _chat_form(tokenizer: Any) -> tuple[str, ...] | None:
+    """The roles of the messages that the tokenizer's template takes; None without a template.
+
+    Raises:
+        InputError: When it takes neither a system message and a user's, nor a user's alone.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    problem = "one that leaves texts out"
+    for form in (("system", "user"), ("user",)):
+        try:
+            text = _chat_text(tokenizer, form, QUESTION)
+        except Exception as error:  # noqa: BLE001 - templates are programs, and raise what they like
+            problem = f"{type(error).__name__}: {error}"
+        else:
+            if INSTRUCTIONS in text and QUESTION in text:
+                return form
+    raise InputError(f"Expected a chat template that takes a user's message, got {problem}")
+
+
+def _chat_text(tokenizer: Any, form: tuple[str, ...], question: str) -> str:
+    texts = (INSTRUCTIONS, question) if len(form) == 2 else (f"{INSTRUCTIONS}\n\n{question}",)
+    messages = [{"role": role, "content": text} for role, text in zip(form, texts, strict=True)]
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
 
 def _label_ids(tokenizer: Any) -> tuple[list[int], list[int]]:
