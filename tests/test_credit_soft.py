@@ -187,7 +187,7 @@ def test_attempts_do_not_share_caps() -> None:
     assert role_terms(rule, one, one) == role_terms(rule, one) * 2
 
 
-@pytest.mark.parametrize("option", ["soft", "magnitude", "capped"])
+@pytest.mark.parametrize("option", ["soft", "magnitude", "capped", "guard"])
 def test_rewards_of_single_roles_cannot_have_what_depends_on_more(option: str) -> None:
     env = TimeLimit(Corridor(), 5)
     with pytest.raises(InputError, match=option):

@@ -86,7 +86,7 @@ def test_the_breaker_is_the_definition_however_labels_come(
     statuses: list[str], most: float, window: int, at_a_time: int
 ) -> None:
     asked = [s == "failed" for s in statuses if s != "unjudged"]
-    trips = any(sum(asked[max(0, k - window) : k]) > most * window for k in range(len(asked) + 1))
+    trips = any(sum(asked[max(0, k - window) : k]) / window > most for k in range(len(asked) + 1))
     breaker = Breaker(most, window)
     for at in range(0, len(statuses), at_a_time):
         breaker.add([label(s) for s in statuses[at : at + at_a_time]])
@@ -94,6 +94,12 @@ def test_the_breaker_is_the_definition_however_labels_come(
         other.go_to(breaker.to_json())
         assert breaker.tripped or (other.failed, other.asked) == (breaker.failed, breaker.asked)
     assert breaker.tripped == trips
+
+
+def test_a_share_that_is_no_sum_of_halves_is_borne_to_the_last_failure() -> None:
+    breaker = Breaker(0.29, 100)  # 0.29 * 100 is 28.999999999999996
+    assert not breaker.add([label("failed")] * 29)
+    assert breaker.add([label("failed")])
 
 
 def test_marks_that_are_none_are_refused() -> None:

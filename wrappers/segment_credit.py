@@ -238,15 +238,16 @@ def _worth(rule: Any) -> dict[Role, float]:
         (rule.good, rule.good, rule.bad, rule.bad) if isinstance(rule, Scalar) else getattr(rule, "constants", None)
     )
     without_roles = isinstance(rule, TurnOptions) and not rule.triage
-    if constants is None or without_roles or isinstance(rule, ShuffledTriage):
+    lam = getattr(rule, "lam", None)
+    if constants is None or lam is None or without_roles or isinstance(rule, ShuffledTriage):
         raise InputError(
             f"Expected a rule that gives single roles a worth for as_reward=True, got {type(rule).__name__}; "
             'choose credit="triage", "scalar" or "roles-only"'
         )
-    beyond = [name for name in ("soft", "magnitude", "capped") if getattr(rule, name, False)]
+    beyond = [name for name in ("soft", "magnitude", "capped", "guard") if getattr(rule, name, False)]
     if beyond:
         raise InputError(
             f"Expected a rule that gives single roles a worth for as_reward=True, got one with `{beyond[0]}`, whose worth "
             "depends on more than the role; train on group_advantages or drop that option"
         )
-    return {role: float(rule.lam) * worth for role, worth in worth_of(constants).items()}
+    return {role: float(lam) * worth for role, worth in worth_of(constants).items()}

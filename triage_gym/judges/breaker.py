@@ -66,7 +66,8 @@ class Breaker:
             if failed:
                 self.failed += 1
                 self._reasons[" ".join(label.why.split())[:_LONGEST] or "no reason given"] += 1
-                self.tripped = self.failed > self.most * self.window
+                # A quotient, not a product: 0.29 * 100 is less than 29.
+                self.tripped = self.failed / self.window > self.most
         return self.tripped
 
     def reasons(self, most: int = 3) -> list[tuple[str, int]]:
