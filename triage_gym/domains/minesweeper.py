@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
+from triage_gym.domains.masks import bits
+
 MAX_TEXT: Final = 16_384
 """Longer texts are no board."""
 MAX_CELLS: Final = 2500
@@ -224,7 +226,7 @@ def _counted_out(areas: list[list[Rule]], loose: int, mines: int | None) -> tupl
         if may_mine | may_safe:
             safe, mined = safe | cells & ~may_mine, mined | cells & ~may_safe
     if mines is not None and loose:
-        left = [mines - total for total in _bits(_sums(counts)) if 0 <= mines - total <= loose.bit_count()]
+        left = [mines - total for total in bits(_sums(counts)) if 0 <= mines - total <= loose.bit_count()]
         safe |= loose if left and max(left) == 0 else 0
         mined |= loose if left and min(left) == loose.bit_count() else 0
     return safe, mined
@@ -232,7 +234,7 @@ def _counted_out(areas: list[list[Rule]], loose: int, mines: int | None) -> tupl
 
 def _fits(others: int, mines: int, loose: int) -> bool:
     """Whether the other areas and the loose cells can have so many mines."""
-    return any(0 <= mines - total <= loose for total in _bits(others))
+    return any(0 <= mines - total <= loose for total in bits(others))
 
 
 def _sums(counts: list[int]) -> int:
@@ -246,7 +248,7 @@ def _sums(counts: list[int]) -> int:
 def _sum_of(a: int, b: int) -> int:
     """Bit mask of all sums of a number of ``a`` and one of ``b``."""
     total = 0
-    for shift in _bits(b):
+    for shift in bits(b):
         total |= a << shift
     return total
 
@@ -281,19 +283,10 @@ def _layouts(rules: list[Rule]) -> Ways:
 
 def _ordered(rules: list[Rule]) -> list[tuple[int, list[tuple[int, int, int]]]]:
     """Cells rule by rule, each with the rules about it, and how many of their cells come after it."""
-    order = list(dict.fromkeys(cell for rule in rules for cell in _bits(rule[0])))
+    order = list(dict.fromkeys(cell for rule in rules for cell in bits(rule[0])))
     later, out = sum(1 << cell for cell in order), []
     for cell in order:
         later ^= 1 << cell
         touching = [(cells, need, (cells & later).bit_count()) for cells, need in rules if cells >> cell & 1]
         out.append((cell, touching))
-    return out
-
-
-def _bits(mask: int) -> list[int]:
-    out = []
-    while mask:
-        low = mask & -mask
-        out.append(low.bit_length() - 1)
-        mask ^= low
     return out

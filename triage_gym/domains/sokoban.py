@@ -17,6 +17,8 @@ from itertools import combinations
 from math import comb
 from typing import Final
 
+from triage_gym.domains.masks import bits
+
 MAX_TEXT: Final = 16_384
 """Longer texts are no board."""
 MAX_CELLS: Final = 2500
@@ -210,16 +212,6 @@ def moves_of(action: str, a_turn: int) -> list[int]:
     parts = text.split("||" if "||" in text else ",")
     said = [next((i for i, word in enumerate(_MOVES) if word in part), None) for part in parts]
     return [move for move in [move for move in said if move is not None][:a_turn] if move != _STILL]
-
-
-def bits(mask: int) -> list[int]:
-    """The positions of a bit mask, lowest first."""
-    out = []
-    while mask:
-        low = mask & -mask
-        out.append(low.bit_length() - 1)
-        mask ^= low
-    return out
 
 
 def _mask(cells: str, symbol: str) -> int:
