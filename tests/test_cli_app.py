@@ -113,7 +113,7 @@ BAD: list[tuple[list[str], int, str]] = [
     (["train", "--start", "nowhere", "--dry-run"], 1, "found none at nowhere"),
     (["train", "--env", "CartPole-v1", "--dry-run"], 1, "admissible_commands"),
     (["train", "--env", "triage/Nothing-v0", "--dry-run"], 1, "registered environment, got 'triage/Nothing-v0'"),
-    (["train", "--env-kwargs", "doors=3", "--dry-run"], 1, "unexpected keyword argument 'doors'"),
+    (["train", "--env-kwargs", "doors=3", "--dry-run"], 1, "no option 'doors'; its options are"),
     (["train", "--split", "test", "--dry-run"], 1, "split"),
     (["train", "--device", "cuda:99", "--dry-run"], 1, "`device`"),
     (["pretrain", "--demos", "0"], 1, "--demos is 0"),

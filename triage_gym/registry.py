@@ -223,6 +223,29 @@ def _is_plugin(kind: Kind, target: Callable[..., Any]) -> bool:
     return False
 
 
+def _check_options(kind: Kind, name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise InputError for an option that the target does not have, or one that it needs and did not get."""
+    try:
+        known = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):  # no signature, as some functions in C: the call itself will tell
+        return
+    named = [p.name for p in known if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if any(p.kind is p.POSITIONAL_ONLY and p.default is p.empty for p in known):
+        return
+    unknown = [] if any(p.kind is p.VAR_KEYWORD for p in known) else [key for key in options if key not in named]
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], named, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        told = f"its options are {', '.join(named)}" if named else "it has no options"
+        raise InputError(f"Could not build {kind} {name!r}: it has no option {unknown[0]!r}; {hint}{told}")
+    needed = [p.name for p in known if p.name in named and p.default is p.empty and p.name not in options]
+    if needed:
+        example = ", ".join(f'"{key}": …' for key in needed)
+        raise InputError(
+            f'Could not build {kind} {name!r}: it needs {" and ".join(needed)}; write {{"name": "{name}", {example}}}'
+        )
+
+
 def make(kind: Kind, spec: str | Mapping[str, Any], **defaults: Any) -> Any:
     """Build a plug-in from its spec.
 
@@ -245,6 +268,8 @@ def make(kind: Kind, spec: str | Mapping[str, Any], **defaults: Any) -> Any:
     make_it = factory(kind, name)
     if not kwargs and _is_plugin(kind, make_it):
         return make_it
+    if isinstance(make_it, type):
+        _check_options(kind, name, make_it, kwargs)
     try:
         return make_it(**kwargs)
     except TypeError as error:

@@ -56,9 +56,16 @@ def plugin(text: str) -> str | dict[str, Any]:
     Raises:
         ValueError: For a broken object.
     """
-    if not text.lstrip().startswith("{"):
+    if not text.lstrip().startswith(("{", "[")):
         return text
-    found: dict[str, Any] = json.loads(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"""expected a name, or JSON such as '{{"name": "rule"}}' in single quotes: {error}"""
+        ) from error
+    if not isinstance(found, dict):
+        raise ValueError(f"""expected a name, or JSON such as '{{"name": "rule"}}', got {text:.80}""")
     return found
 
 
