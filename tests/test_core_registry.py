@@ -177,8 +177,8 @@ def test_a_function_that_fits_neither_way_says_what_would(kind: registry.Kind, s
 
 def test_a_wrong_or_missing_option_is_named_with_what_would_do() -> None:
     with pytest.raises(InputError, match=r"no option 'domian'; did you mean 'domain'\? its options are domain"):
-        make("judges", {"name": "rule", "domian": "alfworld"})
+        registry.make("judges", {"name": "rule", "domian": "alfworld"})
     with pytest.raises(InputError, match=r'it needs of; write \{"name": "cache", "of": …\}'):
-        make("judges", "cache")
+        registry.make("judges", "cache")
     with pytest.raises(InputError, match=r"no option 'domian'"):  # the inner one's, by its own name
-        make("judges", {"name": "threshold", "of": {"name": "rule", "domian": "alfworld"}})
+        registry.make("judges", {"name": "threshold", "of": {"name": "rule", "domian": "alfworld"}})

@@ -65,7 +65,7 @@ def plugin(text: str) -> str | dict[str, Any]:
             f"""expected a name, or JSON such as '{{"name": "rule"}}' in single quotes: {error}"""
         ) from error
     if not isinstance(found, dict):
-        raise ValueError(f"""expected a name, or JSON such as '{{"name": "rule"}}', got {text:.80}""")
+        raise ValueError(f"""expected a name, or JSON such as '{{"name": "rule"}}', got {text:.80}""")  # noqa: TRY004 - tyro shows ValueErrors
     return found
 
 
