@@ -43,6 +43,11 @@ GOOD = said((0, "D"))
         f"{GOOD} Once more: {GOOD}",
         '{"labels": [{"i": 0, "why": "it says </think> there", "label": "D"}]}',
         f'{{"other": 1}} {{"labels" {GOOD}',
+        said(("0", "D")),
+        said((0.0, "D")),
+        said((0, " d ")),
+        '\ufeff{"labels": [{"i": 0, "why": "two\nlines", "label": "D"}]}',
+        '```json\n{"labels": [{"i": 0, "why": "it says </think> and <think> there", "label": "D"}]}\n```',
     ],
 )
 def test_an_answer_is_found_in_what_surrounds_it(text: str) -> None:
@@ -78,11 +83,15 @@ def test_an_answer_is_found_in_what_surrounds_it(text: str) -> None:
         (said((0, "D"), (1, "D")), "ids"),
         (said((0, "D"), (0, "D")), "ids"),
         (said((True, "D")), "ids"),
-        (said((0.0, "D")), "ids"),
-        (said(("0", "D")), "ids"),
+        (said((0.5, "D")), "ids"),
+        (said(("0x0", "D")), "ids"),
+        (said(("٠", "D")), "ids"),
+        (said(("0" * 5000, "D")), "ids"),
+        (said((0, "D"), ("0", "R")), "ids"),
         (said((-1, "D")), "ids"),
         (said((0, "GREAT")), "label"),
-        (said((0, "d")), "label"),
+        (said((0, "DE")), "label"),
+        (said((0, "ｄ")), "label"),
         (said((0, None)), "label"),
         (said((0, ["D"])), "label"),
         ("x" * 300_000, "too_long"),
@@ -95,6 +104,11 @@ def test_what_is_no_answer_has_a_kind(text: str, kind: str) -> None:
     assert kind in PROBLEMS
 
 
+def test_a_reason_can_be_written_down_whatever_it_says() -> None:
+    (verdict,) = read_answer(GOOD.replace('"so"', '"half of \\ud83d"'), "", 1).verdicts
+    assert verdict.why == "half of ?"
+
+
 def test_several_turns_come_back_in_order_whatever_their_order() -> None:
     answer = read_answer(said((2, "R"), (0, "D"), (1, "N")), "", 3)
     assert [verdict.role for verdict in answer.verdicts] == ["D", "N", "R"]
@@ -104,7 +118,12 @@ def test_several_turns_come_back_in_order_whatever_their_order() -> None:
 
 def test_how_sure_the_model_is_becomes_a_number() -> None:
     assert read_answer(said((0, "D"), sure="medium"), "", 1, sure=True) == Answer((Verdict("D", "so", 0.7),))
-    for text, kind in ((GOOD, "keys"), (said((0, "D"), sure="very"), "label"), (said((0, "D"), sure=1), "label")):
+    for text, kind in (
+        (GOOD, "keys"),
+        (said((0, "D"), sure="very"), "label"),
+        (said((0, "D"), sure=["low"]), "label"),
+        (said((0, "D"), sure=1), "label"),
+    ):
         with pytest.raises(MalformedAnswer) as refused:
             read_answer(text, "", 1, sure=True)
         assert refused.value.kind == kind

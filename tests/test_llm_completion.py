@@ -50,6 +50,23 @@ def test_text_is_of_the_content_and_thoughts_are_kept_apart(message: Any, text: 
     assert (found.text, found.reasoning) == (text, reasoning)
 
 
+@pytest.mark.parametrize("content", [["a"], [{"text": "a"}], [{"type": "output_text", "text": "a"}]])
+def test_parts_of_a_content_may_be_written_in_other_ways(content: Any) -> None:
+    assert read_completion(body({"content": content})).text == "a"
+
+
+def test_half_a_character_costs_no_answer() -> None:
+    found = read_completion(body({"content": "a!"}, USAGE).replace(b"a!", b"a\xe2\x82"))
+    assert found.text == "a\ufffd"
+    assert found.billed == Billed(11, 7)
+
+
+def test_an_error_in_the_place_of_a_message_is_told() -> None:
+    with pytest.raises(NoCompletion, match="the model is loading") as caught:
+        read_completion(json.dumps({"error": {"message": "the model is loading"}, "usage": USAGE}).encode())
+    assert caught.value.billed == Billed(11, 7)
+
+
 @pytest.mark.parametrize(
     ("usage", "billed"),
     [
@@ -60,12 +77,13 @@ def test_text_is_of_the_content_and_thoughts_are_kept_apart(message: Any, text: 
         ({**USAGE, "completion_tokens_details": {"reasoning_tokens": 3}}, Billed(11, 7, reasoning_tokens=3)),
         ({**USAGE, "reasoning_tokens": 3, "completion_tokens_details": None}, Billed(11, 7, reasoning_tokens=3)),
         ({"prompt_tokens": float("nan"), "completion_tokens": 7}, Billed(0, 7)),
+        ({"prompt_tokens": 11.0, "completion_tokens": 0.5}, Billed(11, 0)),
         ({"prompt_tokens": 10**400, "completion_tokens": True}, Billed()),
     ],
 )
 def test_what_was_billed_is_read_with_and_without_a_message(usage: Any, billed: Billed) -> None:
     assert read_completion(body({"content": "a"}, usage)).billed == billed
-    for message in (None, {}, {"content": 7}, {"content": ["a"]}):
+    for message in (None, {}, {"content": 7}, {"content": [7]}):
         with pytest.raises(NoCompletion) as caught:
             read_completion(body(message, usage))
         assert caught.value.billed == billed

@@ -326,7 +326,7 @@ def test_several_threads_may_ask_at_once() -> None:
 
 
 def test_as_many_threads_as_the_system_has_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Scarce(pool_module._Worker):
+    class Scarce(pool_module.Worker):
         left = 2
 
         def __init__(self) -> None:
@@ -335,7 +335,7 @@ def test_as_many_threads_as_the_system_has_will_do(monkeypatch: pytest.MonkeyPat
             Scarce.left -= 1
             super().__init__()
 
-    monkeypatch.setattr(pool_module, "_Worker", Scarce)
+    monkeypatch.setattr(pool_module, "Worker", Scarce)
     with endpoint() as server:
         pool = ChatPool(client(server.url), limit=8)
         assert kinds(pool.ask_all(asked(20))) == ["ok"] * 20

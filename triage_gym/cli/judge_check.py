@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,7 +91,7 @@ class JudgeCheck:
             say(
                 f"\nOf {len(found.replies)} clear turns {found.right} got the right role: look before you train with it."
             )
-        say(f"\nUse: --judge '{json.dumps(dict(config))}'")
+        say(f"\nUse: --judge {shlex.quote(json.dumps(dict(config)))}")
 
 
 _HEAD = ("mode", "works", "right", "labels", "failures", "s/call", "tokens in", "tokens out", "thinks")

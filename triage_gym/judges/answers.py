@@ -1,8 +1,9 @@
 """What a language model answered, read strictly: a role for each turn that was asked about, or what is wrong with it.
 
 An answer is one JSON object, ``{"labels": [{"i": 0, "why": "…", "label": "D"}]}``: exactly the ids that were asked, each
-once, a label out of the four, no other key, no key twice, no NaN. Words and code fences around it are passed over; two sound
-objects that differ are no answer, since one of them may be quoted. What a model thinks is none either: only what follows
+once, a label out of the four, no other key, no key twice, no NaN. How they are written may differ (``"0"`` for 0, ``"d"``
+for ``"D"``, a line break inside of a text). Words and code fences around it are passed over; two sound objects that differ
+are no answer, since one of them may be quoted. What a model thinks is none either: only what follows
 the last ``</think>`` counts, and a thought that was never closed leaves nothing. Where the content is empty and the
 reasoning field as a whole is the object, some servers put it there by mistake; it is taken, and counted.
 """
@@ -30,7 +31,9 @@ MAX_TEXT: Final = 262_144
 MAX_REASON: Final = 500
 """Characters kept of the reason for a label."""
 _MOST_OBJECTS: Final = 20
+_LONGEST_ID: Final = 10
 _OBJECT: Final = re.compile(r'\{\s*"labels"\s*:')
+_FENCED: Final = re.compile(r"```[a-zA-Z]{0,10}\s*(\{.*\})\s*```", re.DOTALL)
 _OPENED, _CLOSED = "<think>", "</think>"
 
 
@@ -93,6 +96,8 @@ def read_answer(content: str, reasoning: str, asked: int, sure: bool = False) ->
 def _said(content: str) -> str:
     """The content without thoughts before it."""
     text = content.strip()
+    if (fenced := _FENCED.fullmatch(text)) is not None:
+        text = fenced[1]
     if text.startswith("{") and (whole := _decoded(text, 0)) is not None and not text[whole[1] :].strip():
         return text
     text = text.rpartition(_CLOSED)[2]
@@ -136,7 +141,7 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON number")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_refuse)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_refuse, strict=False)
 
 
 def _agreed(objects: Sequence[dict[str, Any]], asked: int, sure: bool) -> tuple[Verdict, ...]:
@@ -165,23 +170,41 @@ def _verdicts(data: dict[str, Any], asked: int, sure: bool) -> tuple[Verdict, ..
     for item in labels:
         if not isinstance(item, dict) or item.keys() != wanted or not isinstance(item["why"], str):
             raise MalformedAnswer("keys", f"Expected each label to have {sorted(wanted)}, got {item!r:.80}")
-        i, label = item["i"], item["label"]
-        if type(i) is not int or not 0 <= i < asked or i in found:
-            raise MalformedAnswer("ids", f"Expected each i of 0 to {asked - 1} once, got {i!r:.40}")
-        if type(label) is not str or label not in ROLES:
-            raise MalformedAnswer("label", f"Expected a label out of {ROLES}, got {label!r:.40}")
-        found[i] = Verdict(label, item["why"][:MAX_REASON], _confidence(item) if sure else 1.0)
+        i, role = _number(item["i"]), _role(item["label"])
+        if i is None or not 0 <= i < asked or i in found:
+            raise MalformedAnswer("ids", f"Expected each i of 0 to {asked - 1} once, got {item['i']!r:.40}")
+        if role is None:
+            raise MalformedAnswer("label", f"Expected a label out of {ROLES}, got {item['label']!r:.40}")
+        # Half a surrogate pair, which JSON can spell, is in no encoding that a reason is written to.
+        why = item["why"][:MAX_REASON].encode("utf-8", "replace").decode()
+        found[i] = Verdict(role, why, _confidence(item) if sure else 1.0)
     if len(found) != asked:
         missing = next(i for i in range(asked) if i not in found)
         raise MalformedAnswer("ids", f"Expected each i of 0 to {asked - 1} once, got none for {missing}")
     return tuple(found[i] for i in range(asked))
 
 
+def _number(value: Any) -> int | None:
+    """The id that ``value`` is, or spells."""
+    if type(value) is float and value.is_integer():
+        return int(value)  # 0.0 is an integer of JSON's
+    if type(value) is str and value.isascii() and value.isdigit() and len(value) < _LONGEST_ID:
+        return int(value)
+    return value if type(value) is int else None
+
+
+def _role(value: Any) -> Role | None:
+    """The role that ``value`` names, in either case."""
+    if type(value) is not str or len(value) > _LONGEST_ID:
+        return None
+    return next((role for role in ROLES if role == value.strip().upper()), None)
+
+
 def _confidence(item: dict[str, Any]) -> float:
     word = item["sure"]
-    if type(word) is not str or word not in SURE:
+    if type(word) is not str or (found := SURE.get(word.strip().lower())) is None:
         raise MalformedAnswer("label", f"Expected `sure` out of {tuple(SURE)}, got {word!r:.40}")
-    return SURE[word]
+    return found
 
 
 def _whole_schema(sure: bool) -> dict[str, Any]:

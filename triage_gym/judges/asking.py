@@ -27,6 +27,7 @@ from triage_gym.judges.prompting import Prompter
 from triage_gym.llm import Question
 from triage_gym.llm.client import FAILURES
 from triage_gym.llm.completion import Completion
+from triage_gym.llm.forks import renew_after_fork
 from triage_gym.protocols import Window
 
 KINDS: Final = (*FAILURES, *PROBLEMS, "setup", "internal")
@@ -97,10 +98,12 @@ class Asker:
     def __init__(self, pool: Pool, prompts: Prompter, max_tokens: int, sure: bool) -> None:
         self._pool, self._prompts, self._tokens, self._sure = pool, prompts, max_tokens, sure
         self._count: Counter[str] = Counter()
-        self._begin()
+        self.after_fork()
 
-    def _begin(self) -> None:
+    def after_fork(self) -> None:
+        """Take a new lock, as in the child of a fork."""
         self._lock = threading.Lock()
+        renew_after_fork(self)
 
     def ask(
         self,
@@ -196,7 +199,7 @@ class Asker:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
-        self._begin()
+        self.after_fork()
 
 
 def _with_cost_of(before: Outcome, now: Outcome) -> Outcome:

@@ -12,6 +12,7 @@ and look first at what the endpoint can do (``triage-gym judge check``).
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
@@ -19,7 +20,7 @@ from typing import Any, Final, Literal, get_args
 from triage_gym.errors import InputError
 from triage_gym.judges.asking import Asker, Outcome, Pool
 from triage_gym.judges.labelling import MAX_WHY, failed_labels
-from triage_gym.judges.probing import UNREACHED, Rung, Tried, first_rung, probe
+from triage_gym.judges.probing import RUNGS, UNREACHED, Rung, Tried, first_rung, probe
 from triage_gym.judges.prompting import Prompter, View, batches
 from triage_gym.judges.rule import RuleJudge
 from triage_gym.llm.client import ChatClient
@@ -29,7 +30,7 @@ from triage_gym.records import RoleLabel
 
 Mode = Literal["auto", "json_schema", "json_object", "text"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised when labels may differ though the prompt does not, as when answers are read in another way."""
 MAX_TOKENS: Final = 4096
 """Most tokens of an answer by default; models that think need the room."""
@@ -37,8 +38,10 @@ DEADLINE: Final = 900.0
 """Seconds from the first request for an answer to the last, by default."""
 PROBE_DEADLINE: Final = 60.0
 """The same of a canary."""
+PROBE_TRIES: Final = 3
+"""Most requests of a canary."""
 SOURCE: Final = "llm"
-_probing: Final = threading.Lock()
+_probing = threading.Lock()
 _found_rungs: Final[dict[str, Rung]] = {}
 """By endpoint, model and options, the rung that mode ``auto`` has found in this process."""
 
@@ -106,18 +109,19 @@ class LLMJudge:
         prompts = Prompter(view, max_characters, confidence, batch, nonce_seed)
         max_tokens = options.get("max_completion_tokens", options.get("max_tokens", max_tokens))
         if pool is None or isinstance(pool, Mapping):
+            _check_client(client or {})
             asked = ChatClient(
                 model, base_url, api_key_env, **{"options": options, "max_tokens": max_tokens, **(client or {})}
             )
             pool = ChatPool(asked, limit, **{"deadline": deadline, **(pool or {})})
             # What finds the rung must not wait for as long as what asks: a server may fail on a schema for ever.
-            probing: Pool = ChatPool(asked, 1, deadline=min(deadline, PROBE_DEADLINE), tries=2)
+            probing: Pool = ChatPool(asked, 1, deadline=min(deadline, PROBE_DEADLINE), tries=PROBE_TRIES, patient=False)
         else:
             probing = pool
         self._pool = pool
         self._asker = Asker(pool, prompts, max_tokens, confidence)
         self._prober = Asker(probing, prompts, max_tokens, confidence)
-        self._place = json.dumps([base_url, model, options], sort_keys=True, default=str)
+        self._asks = [base_url, model, options]
         self._identity = {
             "judge": SOURCE,
             "version": VERSION,
@@ -157,12 +161,8 @@ class LLMJudge:
         if not windows:
             return []
         questions = batches(windows, self._batch)
-        rung, failure = self._rung()
-        if rung is None:
-            outcomes = [failure] * len(questions)
-        else:
-            asked = [[windows[at] for at in positions] for positions in questions]
-            outcomes = self._asker.ask(asked, rung, fields=self._varied(index))
+        asked = [[windows[at] for at in positions] for positions in questions]
+        outcomes = self._outcomes(asked, self._varied(index))
         labels: list[RoleLabel] = []
         for positions, outcome in zip(questions, outcomes, strict=True):
             labels += _labels([windows[at] for at in positions], outcome)
@@ -181,19 +181,34 @@ class LLMJudge:
         if callable(closing):
             closing()
 
+    def _outcomes(self, asked: Sequence[Sequence[Window]], fields: Mapping[str, Any]) -> list[Outcome]:
+        """How each question ended."""
+        rung, failure = self._rung()
+        if rung is None and failure.kind not in UNREACHED:
+            return [failure] * len(asked)
+        # One that cannot be reached is asked all the same: the pool knows how to wait.
+        outcomes = self._asker.ask(asked, rung or RUNGS[0], fields=fields)
+        refused = [at for at, outcome in enumerate(outcomes) if outcome.kind == "request"]
+        if rung is None and refused and (found := self._rung()[0]) not in (None, RUNGS[0]):
+            # It can be reached by now, and what was taken for granted is not what it takes.
+            again = self._asker.ask([asked[at] for at in refused], found, fields=fields)
+            for at, outcome in zip(refused, again, strict=True):
+                outcomes[at] = outcome
+        return outcomes
+
     def _rung(self) -> tuple[Rung | None, Outcome]:
-        """The rung to begin with, or why there is none."""
+        """The rung to begin with, or why there is none so far."""
         if self._mode != "auto":
             return self._mode, Outcome()
+        url, *rest = self._asks
+        place = json.dumps([url or os.environ.get("OPENAI_BASE_URL"), *rest], sort_keys=True, default=str)
         with _probing:
-            if self._place not in _found_rungs:
+            if place not in _found_rungs:
                 rung, reply = first_rung(self._prober.reply)
                 if rung is None:
-                    if reply.kind in UNREACHED:  # the pool knows how to wait; the next call looks for the rung again
-                        return "json_schema", Outcome()
                     return None, Outcome(None, reply.kind, f"no way to ask for JSON works: {reply.why}")
-                _found_rungs[self._place] = rung
-            return _found_rungs[self._place], Outcome()
+                _found_rungs[place] = rung
+            return _found_rungs[place], Outcome()
 
     def _varied(self, index: int) -> dict[str, Any]:
         return {"seed": self._seed + index} if index and type(self._seed) is int else {}
@@ -218,6 +233,23 @@ def _labels(windows: Sequence[Window], outcome: Outcome) -> list[RoleLabel]:
         RoleLabel(window.step, said.role, said.confidence, why=said.why[:MAX_WHY], source=SOURCE)
         for window, said in zip(windows, outcome.answer.verdicts, strict=True)
     ]
+
+
+def _check_client(client: Mapping[str, Any]) -> None:
+    """Refuse what labels depend on anywhere but among the judge's own arguments, which are its identity."""
+    wrong = sorted({"model", "base_url", "api_key_env", "options", "max_tokens"} & set(client))
+    if wrong:
+        raise InputError(f"Expected {wrong} among the arguments of the judge itself, got them in `client`")
+
+
+def _after_fork() -> None:
+    """No thread that looked for a rung in the parent is in its child."""
+    global _probing
+    _probing = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _check(mode: object, fallback: object, **counts: object) -> None:

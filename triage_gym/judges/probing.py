@@ -148,12 +148,20 @@ def best(tried: Sequence[Tried]) -> Tried | None:
 
 
 def first_rung(ask: Asks) -> tuple[Rung | None, Reply]:
-    """The strictest rung whose answer to one canary is sound, and the last reply; None when there is none."""
+    """The strictest rung whose answer to one canary is sound, and the last reply; None when there is none.
+
+    Where a rung works after a stricter one that the server failed on, that one is tried once more: the server may have been
+    down then, which must not cost a whole run the stricter rung.
+    """
     reply = Reply(None)
+    failed: list[Rung] = []
     for rung in RUNGS:
         reply = ask([CANARIES[0][0]], rung)
         if reply.role:
-            return rung, reply
+            again = ((one, ask([CANARIES[0][0]], one)) for one in failed)
+            return next((found for found in again if found[1].role), (rung, reply))
         if reply.kind in HOPELESS:
             break
+        if reply.kind in UNREACHED:
+            failed.append(rung)
     return None, reply

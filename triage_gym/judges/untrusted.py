@@ -46,25 +46,25 @@ _UNSEEN: Final = re.compile("[" + "".join(f"{re.escape(chr(a))}-{re.escape(chr(b
 _UNSEEN_ASCII: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _ANGLES: Final = {"<": "‹", "＜": "‹", "﹤": "‹", ">": "›", "＞": "›", "﹥": "›"}
 _TOKENS: Final = re.compile(
-    r"\[(\s{0,4}/?\s{0,4}(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|THINK|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|ARGS|CALL_ID"
-    r"|IMG|PREFIX|MIDDLE|SUFFIX|BOS|EOS|PAD|UNK|(?:BEGIN|END)[\s_]DATA)\s{0,4})\]",
+    r"[\[［](\s{0,4}/?\s{0,4}(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|THINK|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|ARGS|CALL_ID"
+    r"|IMG|PREFIX|MIDDLE|SUFFIX|BOS|EOS|PAD|UNK|(?:BEGIN|END)[\s_]DATA)\s{0,4})[\]］]",
     re.IGNORECASE,
 )
 """Chat tokens in square brackets, as Mistral's and Llama's templates have them."""
 _ROLE: Final = re.compile(
-    r"([ \t\u00a0>#*_-]*(?:system|assistant|user|human|ai|model|developer|tool|function|ipython|instructions?|response)"
-    r"[ \t\u00a0*_]*)[:：]",
+    r"([\s›#*_\d.()-]*(?:system|assistant|user|human|ai|model|developer|tool|function|ipython|instructions?|response)"
+    r"[\s*_]*)[:：﹕︓]",
     re.IGNORECASE,
 )
 """A line that begins like the turn of a chat."""
-_FENCE: Final = re.compile("`{3,}|~{3,}")
+_FENCE: Final = re.compile("[`｀]{3,}|[~～]{3,}")
 _NAMES: Final = "think|thinks|thinking|thought|thoughts|reason|reasoning|analysis|reflection|scratchpad|cot"
 _THOUGHT: Final = re.compile(
     rf"<\s{{0,4}}(?P<end>/?)\s{{0,4}}(?:\w{{1,20}}:)?(?:{_NAMES})\b[^<>]{{0,80}}>|\[(?P<end2>/?)THINK\]|◁(?P<end3>/?)think▷",
     re.IGNORECASE,
 )
-_REACT: Final = re.compile(r"\s*(?:thoughts?|reasoning)\s*:", re.IGNORECASE)
-_ACTION: Final = re.compile(r"\baction\s*:\s*", re.IGNORECASE)
+_REACT: Final = re.compile(r"[\s*#_]*(?:thoughts?|reasoning)\s*\d{0,4}\s*[*_]{0,3}\s*:", re.IGNORECASE)
+_ACTION: Final = re.compile(r"\baction\s{0,4}\d{0,4}\s{0,4}[*_]{0,3}\s{0,4}:[\s*_]*", re.IGNORECASE)
 UNCLOSED: Final = "(a thought that was never closed is left out)"
 
 
@@ -77,13 +77,13 @@ def neutralise(text: str) -> str:
     for angle, shown in _ANGLES.items():
         if angle in text:
             text = text.replace(angle, shown)
-    if "[" in text:
+    if "[" in text or "［" in text:
         text = _TOKENS.sub(r"⟦\1⟧", text)
-    if ":" in text or "：" in text:
+    if any(colon in text for colon in ":：﹕︓"):
         # Line by line: a pattern that looks for the starts of lines itself reads every character.
         lines = text.split("\n")
         text = "\n".join([_ROLE.sub(r"\1꞉", line, count=1) if _ROLE.match(line) else line for line in lines])
-    return _FENCE.sub("'''", text) if "```" in text or "~~~" in text else text
+    return _FENCE.sub("'''", text) if any(mark * 3 in text for mark in "`~") or not text.isascii() else text
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -95,7 +95,8 @@ def without_thoughts(action: str) -> str:
     """What an agent did, without what it thought: reasoning blocks (``<think>…</think>`` and its like) are cut out.
 
     Blocks may be nested. Where one is closed that was not opened, all before it was thought (templates open it); where one
-    is not closed, all after it is left out, and a remark says so. ``Thought: … Action: …`` is cut to the action. Thoughts
+    is not closed, all after it is left out, and a remark says so. ``Thought: … Action: …``, numbered or not, is cut to the
+    action. Thoughts
     without any mark cannot be told from an action, and stay.
     """
     kept: list[str] = []

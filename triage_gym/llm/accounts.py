@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from triage_gym.errors import InputError
 from triage_gym.llm.completion import Billed
+from triage_gym.llm.forks import renew_after_fork
 
 PRICED: Final = ("prompt", "cached", "completion")
 """What has a price of its own; thoughts cost what the rest of an answer costs."""
@@ -37,7 +38,12 @@ class Accounts:
         self._numbers: dict[str, float] = dict.fromkeys((*_COUNTS, *_TOKENS, "usd", "latency_seconds"), 0)
         self._buckets = [0] * _BUCKETS
         self._longest = 0.0
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Take a new lock, as in the child of a fork."""
         self._lock = threading.Lock()
+        renew_after_fork(self)
 
     @property
     def priced(self) -> bool:
@@ -113,7 +119,7 @@ class Accounts:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = threading.Lock()
+        self.after_fork()
 
 
 def _bucket(seconds: float) -> int:

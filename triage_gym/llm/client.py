@@ -22,15 +22,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-from urllib.parse import urlsplit
-
-from gymnasium import logger
 
 from triage_gym.errors import InputError
 from triage_gym.llm.accounts import Accounts
+from triage_gym.llm.address import check_url, plain
 from triage_gym.llm.clock import Clock, MachineClock
 from triage_gym.llm.completion import Billed, Completion, NoCompletion, read_completion
 from triage_gym.llm.failures import FAILURES, LONGEST_WAIT, MOST_GARBLED, Failed, Failure, of_status, pause, words_of
+from triage_gym.llm.forks import renew_after_fork
 from triage_gym.llm.transport import (
     MOST_BYTES,
     Late,
@@ -42,13 +41,12 @@ from triage_gym.llm.transport import (
     Sending,
     TooLarge,
     Transport,
+    Untrusted,
     missing,
-    plain,
 )
 
 __all__ = ["FAILURES", "LONGEST_WAIT", "MOST_BYTES", "ChatClient", "Failure", "Question"]
 _OURS: Final = ("messages", "model", "n", "stream")
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _NO_KEY: Final = "none"
 _HIDDEN: Final = "[key]"
 _GRACE: Final = 0.05
@@ -118,10 +116,15 @@ class ChatClient:
         self._deadline, self._tries = deadline, tries
         self.clock: Clock = clock or MachineClock()
         self.accounts = Accounts(prices)
+        self.after_fork()
+        if base_url is not None:
+            check_url(base_url, bool(os.environ.get(api_key_env)))
+
+    def after_fork(self) -> None:
+        """Begin anew, as in the child of a fork: connections that the parent has too are left to it."""
         self._transport: Transport | None = None
         self._lock = threading.Lock()
-        if base_url is not None:
-            _check_url(base_url, bool(os.environ.get(api_key_env)))
+        renew_after_fork(self)
 
     def __repr__(self) -> str:
         return f"ChatClient({self.model!r}, base_url={self.base_url!r})"
@@ -223,7 +226,7 @@ class ChatClient:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
-        self._transport, self._lock = None, threading.Lock()
+        self.after_fork()
 
     def _watched(self, sending: Sending, seconds: float) -> Completion:
         """One request, in a thread of its own: no time-out of a socket bounds a server that trickles its headers."""
@@ -255,7 +258,9 @@ class ChatClient:
             raise self.late() from None
         except Lost as error:
             told = self._redacted(f"Expected a completion of {self._place()}, but the connection failed: {error}")
-            raise Failed("connection", told, again=True) from None
+            if untrusted := isinstance(error, Untrusted):
+                told += "; name the file of an authority that you trust in SSL_CERT_FILE"
+            raise Failed("connection", told, again=not untrusted) from None
         except TooLarge:
             told = f"Expected a completion of at most {MOST_BYTES} bytes of {self._place()}, got more"
             raise Failed("too_large", told) from None
@@ -267,7 +272,7 @@ class ChatClient:
         if not 200 <= reply.status < 300:
             words = self._redacted(words_of(body))[:300]
             told = f"Expected a completion of {self._place()}, got status {reply.status}: {words!r}"
-            raise of_status(reply.status, reply.headers, told, self.api_key_env)
+            raise of_status(reply.status, reply.headers, told, self.api_key_env, body)
         try:
             answer = read_completion(body)
         except NoCompletion as error:
@@ -281,6 +286,8 @@ class ChatClient:
             if self._transport is None:
                 url = self.base_url or os.environ.get("OPENAI_BASE_URL")
                 key = self._key()
+                if url and self.base_url is None:
+                    check_url(url, key != _NO_KEY, "OPENAI_BASE_URL")
                 if url and plain(url):
                     _check_package()
                     self._transport = Plain(url, key)
@@ -369,13 +376,3 @@ def _check_package() -> None:
         found = False
     if not found:
         raise missing()
-
-
-def _check_url(url: str, has_key: bool) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"Expected base_url to be like http://localhost:8000/v1, got {url!r:.80}")
-    if parts.username or parts.password:
-        raise InputError("Expected base_url without a user and a password; put the key into the environment variable")
-    if parts.scheme == "http" and has_key and parts.hostname not in _LOOPBACK:
-        logger.warn("%s", f"The key goes to {parts.hostname} unencrypted; use https or unset the variable")

@@ -84,11 +84,13 @@ class NoCompletion(ValueError):
 def read_completion(body: bytes) -> Completion:
     """The first choice of the body of a chat completion. NaN and infinities count as not said.
 
+    Bytes that are no UTF-8 become marks: half a character that a server cut must not cost an answer that was paid for.
+
     Raises:
         NoCompletion: If the body is none; the message says what is missing.
     """
     try:
-        data = json.loads(body, parse_constant=lambda _: None)
+        data = json.loads(body.decode(json.detect_encoding(body), "replace"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         raise NoCompletion(f"no JSON: {body[:60]!r}") from None
     billed = _billed(_object(_object(data).get("usage")))
@@ -96,6 +98,10 @@ def read_completion(body: bytes) -> Completion:
     choice = _object(choices[0] if isinstance(choices, list) and choices else None)
     message = _object(choice.get("message"))
     if not message:
+        if error := _object(data).get("error"):
+            raise NoCompletion(
+                f"an error in the place of a message: {json.dumps(error, ensure_ascii=False)[:200]}", billed
+            )
         raise NoCompletion(f"JSON without a message: {body[:60]!r}", billed)
     text, thoughts = _parts(message.get("content"), billed)
     return Completion(
@@ -111,10 +117,11 @@ def _parts(content: Any, billed: Billed) -> tuple[str, str]:
     """Text and thoughts of a message's content: a string, or a list of parts as some servers answer."""
     if content is None or isinstance(content, str):
         return content or "", ""
-    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+    if not isinstance(content, list) or not all(isinstance(part, dict | str) for part in content):
         raise NoCompletion(f"a message whose content is {type(content).__name__} and no text", billed)
-    said = [_text(part.get("text")) for part in content if part.get("type") == "text"]
-    thinking = [part.get("thinking") for part in content if part.get("type") == "thinking"]
+    parts = [{"text": part} if isinstance(part, str) else part for part in content]
+    said = [_text(part.get("text")) for part in parts if part.get("type", "text") in ("text", "output_text")]
+    thinking = [part.get("thinking") for part in parts if part.get("type") == "thinking"]
     thoughts = [_parts(thought, billed)[0] for thought in thinking if isinstance(thought, str | list)]
     return "".join(said), "".join(thoughts)
 
@@ -137,4 +144,6 @@ def _text(value: Any) -> str:
 
 def _count(usage: Mapping[str, Any], key: str) -> int:
     value = usage.get(key)
+    if type(value) is float and value.is_integer():
+        value = int(value)  # some servers write 11.0
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0

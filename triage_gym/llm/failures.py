@@ -1,7 +1,8 @@
 """What an endpoint fails with: kinds, which of them may pass, how long to wait, and what the user can do about the rest.
 
-Transport fails and may pass: time-outs, dropped connections, 408, 409, 429, 5xx, bodies that are no completion. Any other
-4xx stays as it is however often one asks, so it fails at once and says in one line what to mend.
+Transport fails and may pass: time-outs, dropped connections, 408, 409, 429, 5xx, bodies that are no completion. A 429 that
+says that the account's credit is used up, and any other 4xx, stays as it is however often one asks, so it fails at once and
+says in one line what to mend.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ MOST_GARBLED: Final = 3
 """Times that a question is paid for without a message to read, before it fails."""
 _PASSING: Final = (408, 409, 429)
 _SLOWING: Final = (429, 503, 529)
+_NO_CREDIT: Final = b'"insufficient_quota"'
+"""What a 429 says that no waiting ends."""
 _MOST_DOUBLED: Final = 30
 _TOO_LONG: Final = (
     "context length",
@@ -67,8 +70,10 @@ class Failed(EndpointError):
         return EndpointError(self.kind, f"{self} ({tries} {'try' if tries == 1 else 'tries'})")
 
 
-def of_status(status: int, headers: Mapping[str, str], told: str, key_name: str) -> Failed:
-    """The failure that a status other than 2xx stands for; ``told`` says the rest, what the server wrote included."""
+def of_status(status: int, headers: Mapping[str, str], told: str, key_name: str, body: bytes = b"") -> Failed:
+    """The failure that a status other than 2xx stands for; ``told`` says the rest, the words in ``body`` included."""
+    if status == 429 and _NO_CREDIT in body:
+        return Failed("rate_limited", f"{told}; the account has no credit left", slows=True)
     if status in _PASSING or status >= 500:
         kind: Failure = "rate_limited" if status == 429 else "server"
         return Failed(kind, told, again=True, slows=status in _SLOWING, retry_after=retry_after(headers))

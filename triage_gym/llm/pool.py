@@ -28,8 +28,10 @@ from triage_gym.llm.client import ChatClient, Question, check_positive, with_all
 from triage_gym.llm.clock import Clock
 from triage_gym.llm.completion import Billed, Completion
 from triage_gym.llm.failures import MOST_GARBLED, Failed, pause
+from triage_gym.llm.forks import renew_after_fork
 from triage_gym.llm.limit import AdaptiveLimit
 from triage_gym.llm.transport import Sending
+from triage_gym.llm.worker import Worker, dismiss
 
 Asked = Question | Sequence[Mapping[str, str]]
 Told = Completion | EndpointError
@@ -53,6 +55,7 @@ class ChatPool:
         most: The limit never grows above; ``limit``, if None.
         deadline: Seconds from a question's first request after which it is answered or has failed.
         tries: Most requests of a question, of those that count (see above).
+        patient: Whether an endpoint that takes no request is waited for up to the deadline; if not, every request counts.
         max_calls: Most requests of the client in all.
         max_usd: Dollars after which nothing is asked any more; the client must have ``prices``.
         max_seconds: Seconds of asking, over all calls, after which nothing is asked any more.
@@ -70,6 +73,7 @@ class ChatPool:
         most: int | None = None,
         deadline: float = 900.0,
         tries: int = 15,
+        patient: bool = True,
         max_calls: int | None = None,
         max_usd: float | None = None,
         max_seconds: float | None = None,
@@ -80,26 +84,27 @@ class ChatPool:
             raise InputError("Expected a client with `prices` to keep to max_usd, got one without; give it prices")
         self._client = client
         self._limit = AdaptiveLimit(limit, least, limit if most is None else most)
-        self._deadline, self._tries = deadline, tries
+        self._deadline, self._tries, self._patient = deadline, tries, patient
         self._max_calls, self._max_usd, self._max_seconds = max_calls, max_usd, max_seconds
         self._seconds = 0.0
-        self._begin()
+        self.after_fork()
 
-    def _begin(self) -> None:
-        """What threads have a part in, and pickles have not."""
+    def after_fork(self) -> None:
+        """Begin anew, as in the child of a fork: what threads have a part in, and pickles and children have not."""
         self._clock: Clock = self._client.clock
         self._lock = threading.Lock()
         self._batches: set[_Batch] = set()
         self._since = 0.0
         self._silent_since: float | None = None
-        self._fresh: deque[_Item] = deque()
-        self._ready: deque[_Item] = deque()
-        self._waiting: list[tuple[float, int, _Item]] = []
-        self._alarms: list[tuple[float, int, _Item, int]] = []
+        self._fresh: deque[Item] = deque()
+        self._ready: deque[Item] = deque()
+        self._waiting: list[tuple[float, int, Item]] = []
+        self._alarms: list[tuple[float, int, Item, int]] = []
         self._numbers = itertools.count()
         self._running = self._successes = 0
-        self._idle: list[_Worker] = []
-        self._dismissal = weakref.finalize(self, _dismiss, self._idle)
+        self._idle: list[Worker] = []
+        weakref.finalize(self, dismiss, self._idle)
+        renew_after_fork(self)
 
     @property
     def usage(self) -> dict[str, float]:
@@ -142,16 +147,16 @@ class ChatPool:
     def close(self) -> None:
         """Let go of threads and connections; the next question makes new ones."""
         with self._lock:
-            _dismiss(self._idle)
+            dismiss(self._idle)
         self._client.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_client", "_limit", "_deadline", "_tries", "_max_calls", "_max_usd", "_max_seconds", "_seconds")
-        return {name: getattr(self, name) for name in kept}
+        kept = ("client", "limit", "deadline", "tries", "patient", "max_calls", "max_usd", "max_seconds", "seconds")
+        return {f"_{name}": getattr(self, f"_{name}") for name in kept}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
-        self._begin()
+        self.after_fork()
 
     def _enter(self, batch: _Batch) -> None:
         if not self._batches:
@@ -198,7 +203,7 @@ class ChatPool:
             if number == item.tries and item.worker is not None:
                 item.worker.lost = True
                 self._tried(item, self._client.late(), now)
-            elif number == _Item.WHOLE and item.worker is None:
+            elif number == Item.WHOLE and item.worker is None:
                 self._settle(item, (item.failure or self._client.late()).told(item.tries))
 
     def _feed(self, now: float) -> None:
@@ -227,18 +232,18 @@ class ChatPool:
     def _hired(self) -> bool:
         """One more thread; False when the system has none left, and those at work must do."""
         try:
-            self._idle.append(_Worker())
+            self._idle.append(Worker())
         except RuntimeError:
             if not self._running:
                 raise
             return False
         return True
 
-    def _start(self, item: _Item, now: float) -> None:
+    def _start(self, item: Item, now: float) -> None:
         worker = self._idle.pop()
         if not item.tries:
             item.until, item.successes = now + self._deadline, self._successes
-            heapq.heappush(self._alarms, (item.until, next(self._numbers), item, _Item.WHOLE))
+            heapq.heappush(self._alarms, (item.until, next(self._numbers), item, Item.WHOLE))
         item.tries += 1
         item.sent = now
         item.seconds = max(min(item.until - now, self._client.timeout), 0.001)
@@ -270,7 +275,7 @@ class ChatPool:
         self._fresh.clear()
         self._waiting.clear()
 
-    def answer(self, item: _Item) -> Completion | Exception:
+    def answer(self, item: Item) -> Completion | Exception:
         """In a worker's thread: one request of ``item``."""
         try:
             sending = item.sending = item.sending or self._client.prepared(item.question)
@@ -280,7 +285,7 @@ class ChatPool:
         except Exception as error:  # noqa: BLE001 - carried to the caller's thread and raised there
             return error
 
-    def answered(self, worker: _Worker, item: _Item, found: Completion | Exception) -> bool:
+    def answered(self, worker: Worker, item: Item, found: Completion | Exception) -> bool:
         """In a worker's thread: what came of it. False when nobody waits for this worker any more."""
         with self._lock:
             if worker.lost:
@@ -299,14 +304,14 @@ class ChatPool:
                     batch.news.put(None)
             return True
 
-    def _return(self, item: _Item) -> _Worker:
+    def _return(self, item: Item) -> Worker:
         """The place that the request of ``item`` held."""
         worker, item.worker = item.worker, None
         assert worker is not None
         self._running -= 1
         return worker
 
-    def _tried(self, item: _Item, found: Completion | Failed, now: float) -> None:
+    def _tried(self, item: Item, found: Completion | Failed, now: float) -> None:
         self._return(item)
         if isinstance(found, Completion):
             self._silent_since = None
@@ -322,7 +327,8 @@ class ChatPool:
             self._limit.slowed(item.sent, now)
         item.batch.failure = item.failure = found
         alone = found.kind in _COUNTED_ALONE and self._successes > item.successes
-        item.counted, item.successes = item.counted + (found.kind in _COUNTED or alone), self._successes
+        item.counted += found.kind in _COUNTED or alone or not self._patient
+        item.successes = self._successes
         seconds = pause(found, item.tries, self._client.backoff)
         over = item.counted >= self._tries or item.garbled >= MOST_GARBLED or now + seconds >= item.until
         if found.again and self._silent_since is None:
@@ -333,7 +339,7 @@ class ChatPool:
             heapq.heappush(self._waiting, (now + seconds, next(self._numbers), item))
             item.batch.news.put(None)
 
-    def _settle(self, item: _Item, result: Told) -> None:
+    def _settle(self, item: Item, result: Told) -> None:
         item.done, item.sending = True, None
         item.batch.results[item.index] = result
         item.batch.open -= 1
@@ -349,7 +355,7 @@ class _Batch:
     """The questions of one call."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
-        self.items = [_Item(self, index, question) for index, question in enumerate(questions)]
+        self.items = [Item(self, index, question) for index, question in enumerate(questions)]
         self.results: list[Told | None] = [None] * len(questions)
         self.open = len(questions)
         self.over = False
@@ -358,7 +364,7 @@ class _Batch:
         self.news: queue.SimpleQueue[None] = queue.SimpleQueue()
 
 
-class _Item:
+class Item:
     """One question on its way."""
 
     WHOLE: Final = 0
@@ -367,31 +373,9 @@ class _Item:
     def __init__(self, batch: _Batch, index: int, question: Question) -> None:
         self.batch, self.index, self.question = batch, index, question
         self.sending: Sending | None = None
-        self.worker: _Worker | None = None
+        self.worker: Worker | None = None
         self.failure: Failed | None = None
         self.billed = Billed()
         self.done = False
         self.tries = self.counted = self.garbled = self.successes = 0
         self.until = self.sent = self.seconds = 0.0
-
-
-class _Worker:
-    """A thread that sends one request after another, of whichever pool; it holds on to none while it waits."""
-
-    def __init__(self) -> None:
-        self.inbox: queue.SimpleQueue[tuple[ChatPool, _Item] | None] = queue.SimpleQueue()
-        self.lost = False
-        threading.Thread(target=self._work, name="triage_gym.llm", daemon=True).start()
-
-    def _work(self) -> None:
-        while (task := self.inbox.get()) is not None:
-            pool, item = task
-            goes_on = pool.answered(self, item, pool.answer(item))
-            del task, pool, item
-            if not goes_on:
-                return
-
-
-def _dismiss(workers: list[_Worker]) -> None:
-    while workers:
-        workers.pop().inbox.put(None)

@@ -3,19 +3,18 @@
 :class:`Packaged` is the ``openai`` package: TLS, proxies, redirects, and whatever its environment variables say.
 :class:`Plain` is for servers that are reached by ``http`` with nothing in between, such as one's own: connections of the
 standard library that are kept open, a sixth of the work a request, and a deadline that holds over every byte, so that
-hundreds of requests a second leave the processor to the rest. :func:`plain` says when it will do; whatever it meets that
-is not plain (a redirect, a compressed body) it leaves to the other (:class:`NotPlain`).
+hundreds of requests a second leave the processor to the rest. :func:`~triage_gym.llm.address.plain` says when it will do;
+what it meets that is not plain (a redirect, an encoding that it cannot read) it leaves to the other (:class:`NotPlain`).
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 import time
-import urllib.request
 import weakref
+import zlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,8 +28,9 @@ MOST_BYTES: Final = 4_000_000
 """Longest body that is read."""
 _CHUNK: Final = 1 << 16
 _SHORTEST: Final = 0.001
-_ODD: Final = ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS", "OPENAI_LOG")
-"""Variables that the ``openai`` package heeds and :class:`Plain` does not."""
+_ZIPPED: Final = ("gzip", "x-gzip", "deflate")
+_ANY_FRAME: Final = 47
+"""What zlib calls a body in the frame of gzip or in its own."""
 
 
 class Late(Exception):
@@ -39,6 +39,10 @@ class Late(Exception):
 
 class Lost(Exception):
     """The connection failed; the text says how."""
+
+
+class Untrusted(Lost):
+    """The server's certificate is none to trust, now or later."""
 
 
 class TooLarge(Exception):
@@ -86,23 +90,13 @@ class Transport(Protocol):
 
         Raises:
             Late: If there was none by then.
-            Lost: If the connection failed.
+            Lost: If the connection failed; :class:`Untrusted` where trying again is of no use.
             TooLarge: If the body is too long.
             NotPlain: If another transport must send the request.
         """
 
     def close(self) -> None:
         """Let go of the connections."""
-
-
-def plain(base_url: str) -> bool:
-    """Whether ``base_url`` is reached without TLS, proxies, and odd settings."""
-    parts = urlsplit(base_url)
-    if parts.scheme != "http" or parts.query or parts.fragment or any(os.environ.get(name) for name in _ODD):
-        return False
-    proxies = urllib.request.getproxies()
-    proxied = proxies.get("http") or proxies.get("all")
-    return not proxied or bool(urllib.request.proxy_bypass(parts.hostname or ""))
 
 
 class Plain:
@@ -167,9 +161,13 @@ class Plain:
         connection.request("POST", self._path, body, self._headers)
         response = connection.getresponse()
         headers = response.headers
-        if 300 <= response.status < 400 or headers.get("Content-Encoding", "identity").lower() != "identity":
+        encoding = headers.get("Content-Encoding", "").strip().lower()
+        if 300 <= response.status < 400 or encoding not in ("", "identity", *_ZIPPED):
             raise NotPlain
         found = _read(response)
+        if encoding in _ZIPPED:
+            # What was answered was paid for: it must not be asked for anew by one who can unpack it.
+            found = _unzipped(found)
         reply = Reply(response.status, {name.lower(): value for name, value in headers.items()}, found)
         return reply, not response.will_close
 
@@ -188,6 +186,17 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     if response.length:
         raise http.client.IncompleteRead(bytes(found[:0]), response.length)
     return bytes(found)
+
+
+def _unzipped(body: bytes) -> bytes:
+    """The body unpacked, as far as it goes."""
+    try:
+        found = zlib.decompressobj(_ANY_FRAME).decompress(body, MOST_BYTES + 1)
+    except zlib.error as error:
+        raise http.client.HTTPException(f"a body that cannot be unpacked: {error}") from None
+    if len(found) > MOST_BYTES:
+        raise TooLarge
+    return found
 
 
 class _Connection(http.client.HTTPConnection):
@@ -253,6 +262,7 @@ class Packaged:
         timeout: Seconds of the longest wait for bytes.
 
     Raises:
+        InputError: If a proxy is set that the package cannot use.
         MissingDependency: Without the extra ``judge``.
     """
 
@@ -262,7 +272,13 @@ class Packaged:
         except ImportError as error:
             raise missing() from error
         self._errors: Any = openai
-        self._client: Any = openai.OpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=timeout)
+        self._closed = False
+        try:
+            self._client: Any = openai.OpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=timeout)
+        except (ImportError, ValueError) as error:
+            raise InputError(
+                f"Expected settings that the package openai can use, got {error}; look at the variables of proxies"
+            ) from None
 
     def post(self, sending: Sending, until: float) -> Reply:
         """See :meth:`Transport.post`."""
@@ -275,15 +291,21 @@ class Packaged:
                 body = self._read(response, until)
                 return Reply(200, {}, body)
         except self._errors.APIStatusError as error:
-            return Reply(error.status_code, error.response.headers, _words(error).encode("utf-8", "replace"))
+            return Reply(error.status_code, error.response.headers, error.response.content)
         except self._errors.APITimeoutError:
             raise Late from None
         except self._errors.APIConnectionError as error:
             cause = error.__cause__ or error
-            raise Lost(f"{type(cause).__name__}: {cause}") from None
+            kind = Untrusted if "CERTIFICATE_VERIFY_FAILED" in str(cause) else Lost
+            raise kind(f"{type(cause).__name__}: {cause}") from None
+        except RuntimeError as error:
+            if not self._closed:
+                raise
+            raise Lost(f"closed while it was in use: {error}") from None
 
     def close(self) -> None:
         """See :meth:`Transport.close`."""
+        self._closed = True
         self._client.close()
 
     def _read(self, response: Any, until: float) -> bytes:
@@ -301,13 +323,6 @@ class Packaged:
             failure = Late() if "Timeout" in type(error).__name__ else Lost(f"{type(error).__name__}: {error}")
             raise failure from None
         return bytes(body)
-
-
-def _words(error: Any) -> str:
-    """What the server said, without the package's own preamble where there is a body to quote."""
-    body = error.body
-    found = body.get("message") if isinstance(body, dict) else body
-    return found if isinstance(found, str) else str(error.message)
 
 
 def missing() -> MissingDependency:
