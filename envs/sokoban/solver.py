@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
+from triage_gym.domains.masks import bits
+from triage_gym.domains.sokoban import matched
 from triage_gym.envs.sokoban.level import Level
 
 Verdict = Literal["solved", "unsolvable", "unknown"]
@@ -107,22 +109,11 @@ class Board:
 
     def bound(self, boxes: int) -> int | None:
         """Pushes that are needed at the least; None when the boxes cannot be matched to targets."""
-        rows = [[pushes.get(cell) for pushes in self._pushes] for cell in _bits(boxes)]
+        rows = [[pushes.get(cell) for pushes in self._pushes] for cell in bits(boxes)]
         if len(rows) > _EXACT_MATCHING:
             nearest = [min((cost for cost in row if cost is not None), default=None) for row in rows]
             return None if None in nearest else sum(cost for cost in nearest if cost is not None)
-        best = {0: 0}
-        for row in rows:
-            after: dict[int, int] = {}
-            for taken, spent in best.items():
-                for target, cost in enumerate(row):
-                    if cost is not None and not taken >> target & 1:
-                        key = taken | 1 << target
-                        total = spent + cost
-                        if total < after.get(key, total + 1):
-                            after[key] = total
-            best = after
-        return min(best.values(), default=None)
+        return matched(rows)
 
     def _pushes_to(self, target: int) -> dict[int, int]:
         """Pushes from every cell to ``target`` in the empty room, found by pulling."""
@@ -252,13 +243,6 @@ def mask(cells: Iterable[int]) -> int:
     for cell in cells:
         total |= 1 << cell
     return total
-
-
-def _bits(value: int) -> Iterator[int]:
-    while value:
-        bit = value & -value
-        value ^= bit
-        yield bit.bit_length() - 1
 
 
 def _shift(value: int, step: int) -> int:

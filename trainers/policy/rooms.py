@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Final
 
+from triage_gym.domains.masks import bits
 from triage_gym.trainers.policy.grid_words import BOXES, GAINS, LENGTHS, PUSHES, STATE, TOKEN, WALKS, row
 
 MAX_CELLS: Final = 2500
@@ -238,16 +239,6 @@ def plan_of(commands: tuple[str, ...]) -> tuple[tuple[int, int, int], ...] | Non
         at.setdefault(path, position)
         out.append((at[path[:-1]], path[-1], min(len(path), LENGTHS - 1)))
     return tuple(out)
-
-
-def bits(mask: int) -> list[int]:
-    """The positions of a bit mask, lowest first."""
-    out = []
-    while mask:
-        low = mask & -mask
-        out.append(low.bit_length() - 1)
-        mask ^= low
-    return out
 
 
 def _mask(cells: str, symbol: str) -> int:

@@ -10,7 +10,7 @@ bound does not see.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -96,16 +96,7 @@ class Room:
         if len(rows) > _PAIRED or len(self._away) > 2 * _PAIRED:
             nearest = [min((n for n in row if n is not None), default=None) for row in rows]
             return None if None in nearest else sum(n for n in nearest if n is not None)
-        best = {0: 0}
-        for row in rows:
-            after: dict[int, int] = {}
-            for taken, spent in best.items():
-                for target, cost in enumerate(row):
-                    if cost is not None and not taken >> target & 1:
-                        key = taken | 1 << target
-                        after[key] = min(spent + cost, after.get(key, spent + cost))
-            best = after
-        return min(best.values(), default=None)
+        return matched(rows)
 
     def _count_back(self, count: int) -> dict[tuple[int, int], int] | None:
         """Moves to the goal from everywhere, by breadth from all solved boards; None for too large a room."""
@@ -212,6 +203,26 @@ def moves_of(action: str, a_turn: int) -> list[int]:
     parts = text.split("||" if "||" in text else ",")
     said = [next((i for i, word in enumerate(_MOVES) if word in part), None) for part in parts]
     return [move for move in [move for move in said if move is not None][:a_turn] if move != _STILL]
+
+
+def matched(rows: Sequence[Sequence[int | None]]) -> int | None:
+    """Least total cost of giving each box a target of its own, exactly; None when there is no way.
+
+    Args:
+        rows: For each box its cost to each target, None where it cannot get there.
+    """
+    best = {0: 0}
+    for row in rows:
+        after: dict[int, int] = {}
+        for taken, spent in best.items():
+            for target, cost in enumerate(row):
+                if cost is not None and not taken >> target & 1:
+                    key = taken | 1 << target
+                    total = spent + cost
+                    if total < after.get(key, total + 1):
+                        after[key] = total
+        best = after
+    return min(best.values(), default=None)
 
 
 def _mask(cells: str, symbol: str) -> int:
