@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage_gym.audit import sources
-from triage_gym.audit.annotating import Session, differ, merged, resumed, settle
+from triage_gym.audit.annotating import (
+    Session,
+    annotators_of,
+    check_kept,
+    differ,
+    merged,
+    people_of,
+    resumed,
+    settle,
+)
 from triage_gym.audit.label_page import render
 from triage_gym.audit.labels import Annotation, LabelledWindow, read_labels, write_labels
 from triage_gym.errors import InputError
@@ -77,7 +86,7 @@ def test_any_answers_taken_back_leave_the_rows(keys: list[str]) -> None:
     assert session.left == 6
 
 
-def test_the_order_is_the_annotators_own_and_not_that_of_the_file() -> None:
+def test_the_order_is_everybodys_and_not_that_of_the_file() -> None:
     rows = [row(f"r{k}", success=k < 50) for k in range(100)]
 
     def order(name: str, given: list[LabelledWindow]) -> list[str]:
@@ -89,7 +98,12 @@ def test_the_order_is_the_annotators_own_and_not_that_of_the_file() -> None:
 
     ann = order("ann", rows)
     assert ann == order("ann", rows[::-1])
-    assert ann != order("bob", rows)
+    assert ann == order("bob", rows), "two who label a part label the same part"
+    half = [r for r in rows if r.id in ann[::2]]
+    assert order("cat", half) == ann[::2], "a part of the file is asked about in the same order"
+    found = Tags()
+    found.feed(render(rows, "dan"))
+    assert [r["id"] for r in json.loads(found.scripts[0])["rows"]] == ann, "and so in the page"
     assert 15 < sum(int(name[1:]) < 50 for name in ann[:50]) < 35, "the strata of the file are mixed"
 
 
@@ -97,6 +111,41 @@ def test_names() -> None:
     for bad in ("gold", "", " ann", "a\nb", "x" * 101):
         with pytest.raises(InputError, match="name"):
             Session(ROWS, bad)
+    listed = replace(row("x", Mine="D"), origin={"judges": ["Mine"]})
+    for judges in ("rule", "rule:generic", "oracle", "Mine"):
+        with pytest.raises(InputError, match="is a judge's"):
+            Session([listed], judges)
+    Session([row("x", Mine="D")], "Mine")
+
+
+def test_judges_settle_nothing_unless_they_are_named() -> None:
+    said = {"oracle": "D", "rule": "D", "rule:generic": "D", "Mine": "D"}
+    rows = [
+        replace(row("two", ann="R", bob="R", **said), origin={"judges": ["Mine"]}),
+        replace(row("alone", ann="D", **said), origin={"judges": ["Mine"]}),
+        replace(row("against", ann="R", **said), origin={"judges": ["Mine"]}),
+    ]
+    assert people_of(rows) == ["ann", "bob"]
+    assert annotators_of(rows) == sorted(["ann", "bob", *said])
+    assert [r.gold for r in settle(rows)] == ["R", None, None]
+    assert Session(rows, None).asked == 0, "one person differs from nobody"
+    assert [r.gold for r in settle(rows, ["ann", "oracle"])] == [None, "D", None]
+    assert Session(rows, None, ["ann", "oracle"]).asked == 2
+    with pytest.raises(
+        InputError, match=r"got ann; one alone .* labels of Mine, oracle, rule, rule:generic are judges'"
+    ):
+        settle(rows[1:])
+    with pytest.raises(InputError, match="got oracle; one alone"):
+        settle(rows, ["oracle"])
+    assert settle([row("a", gold="D", ann="N")]) == [row("a", gold="D", ann="N")], "nothing to settle"
+
+
+def test_what_is_written_over_must_be_held() -> None:
+    old = [row("a", gold="D", ann="D", rule="D"), row("b", ann="R")]
+    check_kept("f", old, [row("a", gold="D", ann="D"), row("b", ann="R", bob="D"), row("c")])
+    for new, lost in (([old[0]], "ann"), ([row("a", ann="D"), old[1]], "gold")):
+        with pytest.raises(InputError, match=f"labels of {lost} the files do not hold"):
+            check_kept("f", old, new)
 
 
 def test_gold_is_settled_where_two_agree() -> None:
@@ -211,6 +260,8 @@ def test_a_run_is_cut_into_rows(tmp_path: Path) -> None:
     assert [dict(r.labels) for r in rows[:2]] == [{"rule": Annotation("D", "so")}, {}]
     assert rows[3].window.next_observation == "see 4", "how it ended is cut out"
     assert len({r.origin["episode"] for r in rows}) == 3
+    assert [r.origin.get("judges") for r in rows[:2]] == [["rule"], None]
+    assert people_of(rows) == []
     write_labels(tmp_path / "cut.jsonl", rows)
     assert read_labels(tmp_path / "cut.jsonl") == rows
     assert sources.is_run(str(run))
@@ -283,6 +334,7 @@ def test_the_page_shows_windows_and_nothing_that_must_not_be_seen() -> None:
         assert secret not in page
     data = json.loads(found.scripts[0])
     assert data["name"] == "Ann"
+    assert {"gold", "rule", "oracle"} <= set(data["taken"])
     own = next(r for r in data["rows"] if r["id"] == HOSTILE)
     assert own["window"]["action"] == HOSTILE, "what is saved is the text as it came"
     assert set(own) == {"id", "window"}

@@ -16,10 +16,13 @@ from triage_gym.audit.auditing import audit
 from triage_gym.audit.labels import Annotation, LabelledWindow, write_labels
 from triage_gym.audit.page import MOST, render
 from triage_gym.audit.text import amount, share, summary
+from triage_gym.audit.verdict import on_r, verdicts
 from triage_gym.cli.app import run
 from triage_gym.cli.judge_audit import described
-from triage_gym.errors import InputError
+from triage_gym.display import cut
+from triage_gym.errors import InputError, MissingDependency
 from triage_gym.protocols import Judge
+from triage_gym.statistics import Interval
 
 GOLD = "RRRRNEDDEE"
 WON = [True] * 5 + [False] * 5
@@ -69,9 +72,13 @@ def test_cells_and_statuses() -> None:
     assert ann.statuses["judged"] == 10
     assert ann.macro_f1 == 1.0
     assert ann.calibration is None
-    assert found.with_gold("ann").kappa is not None
+    assert found.with_gold("ann (in the file)").kappa is not None
     assert found.attempts == 5
-    assert [(a.first, a.second) for a in found.agreements] == [("one", "gold"), ("ann", "gold"), ("one", "ann")]
+    assert [(a.first, a.second) for a in found.agreements] == [
+        ("one", "gold"),
+        ("ann (in the file)", "gold"),
+        ("one", "ann (in the file)"),
+    ]
     assert found.disagreements() == [2]
 
 
@@ -116,7 +123,7 @@ def test_the_key_numbers_come_first(scripted: Path, capsys: pytest.CaptureFixtur
     lines = out.splitlines()
     key = lines.index("Key numbers")
     assert key <= 5
-    assert lines[key + 1].split() == ["n", "scripted", "ann"]
+    assert lines[key + 1].split() == ["n", "scripted", "ann", "(in", "the", "file)"]
     # Three of four R told, none wrong: F1 6/7.
     assert re.match(r"R in success, F1 +4 +0\.86 \[0\.\d\d, 1\.00\] +1\.00 \[", lines[key + 3])
     assert re.match(r"labelled +10 +90 % +100 %$", lines[key + 9])
@@ -133,7 +140,7 @@ def test_several_judges_and_the_files(scripted: Path, capsys: pytest.CaptureFixt
     assert run([*arguments, "--json", "out.json", "--html", "out.html", "--resamples", "100"]) == 0
     assert "scripted #2" in capsys.readouterr().out
     data = json.loads(Path("out.json").read_text())
-    assert [r["name"] for r in data["raters"]] == ["scripted", "scripted #2", "scripted #3", "ann"]
+    assert [r["name"] for r in data["raters"]] == ["scripted", "scripted #2", "scripted #3", "ann (in the file)"]
     first = data["raters"][0]
     assert first["scores"]["success"][3]["f1"]["estimate"] == pytest.approx(6 / 7)
     assert first["labels"][3]["why"] == "timed out"
@@ -169,6 +176,97 @@ def test_an_annotator_may_stand_for_gold(scripted: Path, capsys: pytest.CaptureF
     data = json.loads(Path("o.json").read_text())
     assert data["gold"] == list(GOLD)
     assert [r["name"] for r in data["raters"]] == ["scripted"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "gold_by", "why"),
+    [
+        ({"me": "D"}, "me", "nobody else labelled"),
+        ({"me": "D", "oracle": "N", "rule": "N"}, "me", "nobody else labelled"),
+        ({"oracle": "D", "rule": "N"}, "oracle", "no person labelled"),
+        ({"me": "D", "you": "D"}, None, "--reference NAME: me, you"),
+        ({"rule": "D"}, None, "--reference NAME: rule"),
+        ({"me": "D", "gold": "N"}, None, ""),
+    ],
+)
+def test_who_stands_for_gold_where_there_is_none(
+    scripted: Path, capsys: pytest.CaptureFixture[str], labels: dict[str, str], gold_by: str | None, why: str
+) -> None:
+    write_labels("mine.jsonl", [row("a", **labels)])
+    judge = '{"name": "scripted", "says": "D"}'
+    assert run(["judge", "audit", "mine.jsonl", "--judge", judge, "--json", "o.json", "--resamples", "5"]) == 0
+    out = capsys.readouterr().out
+    assert why in out.split("intervals")[0]
+    assert (f"labels of {gold_by} for gold" in out) is (gold_by is not None)
+    expected = "D" if gold_by else labels.get("gold")
+    assert json.loads(Path("o.json").read_text())["gold"] == [expected]
+
+
+def test_a_judge_without_a_label_is_said_first_and_fails(scripted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mute = '{"name": "scripted", "says": "----------"}'
+    assert run(["judge", "audit", "rows.jsonl", "--judge", mute, "--json", "o.json", "--resamples", "5"]) == 1
+    out = capsys.readouterr().out
+    assert out == "judge scripted gave no label: 10 failed, all with: timed out\nnumbers: o.json\n"
+    assert json.loads(Path("o.json").read_text())["raters"][0]["statuses"]["failed"] == 10
+    assert run(["judge", "audit", "rows.jsonl", "--judge", mute, "--judge", "rule", "--resamples", "5"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("judge scripted gave no label: 10 failed, all with: timed out\n\n")
+    assert "Key numbers" in out
+
+
+def test_a_judge_that_lacks_a_package_is_asked_once(
+    scripted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Lacking:
+        asked = 0
+
+        def judge(self, windows: object) -> list[object]:
+            self.asked += 1
+            raise MissingDependency("Expected torch; pip install 'triage_gym[lm]'")
+
+    lacking = Lacking()
+    monkeypatch.setitem(registry._registered["judges"], "lacking", lambda: lacking)
+    assert run(["judge", "audit", "rows.jsonl", "--judge", "lacking"]) == 1
+    assert capsys.readouterr().out.endswith("10 failed, all with: Expected torch; pip install 'triage_gym[lm]'\n")
+    assert lacking.asked == 1
+
+
+def test_what_cost_nothing_is_not_listed_and_long_reasons_end_in_an_ellipsis() -> None:
+    judge = Scripted("RRRRNEDDEE", usage={"calls": 1, "retries": 0})
+    text = summary(audit(rows_of(), {"one": judge}, resamples=5))
+    assert "calls 1,000" in text
+    assert "retries" not in text
+    assert cut("one two three", 13) == "one two three"
+    assert cut("one two three four", 13) == "one two…"
+    assert cut("x" * 20, 5) == "xxxx…"
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "says"),
+    [
+        (0.94, 0.97, 0.99, "0.97: above the 0.86 of the judge that taught in the TRIAGE paper"),
+        (0.70, 0.80, 0.90, "0.80: not told apart from the 0.86 "),
+        (0.40, 0.50, 0.60, "0.50: below the 0.86 of the judge that taught in the TRIAGE paper, above the 0.29 "),
+        (0.20, 0.30, 0.40, "0.30: not told apart from the 0.29 of the one that ended below GRPO there"),
+        (0.00, 0.10, 0.20, "0.10: below the 0.29 "),
+        (0.20, 0.60, 0.95, "0.60: too few segments to tell "),
+    ],
+)
+def test_the_verdict_goes_by_the_interval(low: float, estimate: float, high: float, says: str) -> None:
+    assert on_r(Interval(estimate, low, high, 9, "bootstrap")).startswith(says)
+
+
+def test_the_verdict_is_the_last_word(scripted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["judge", "audit", "rows.jsonl", "--judge", "scripted", "--resamples", "50", "--html", "o.html"])
+    last = capsys.readouterr().out.split("Verdict\n")[1]
+    assert re.match(
+        r"  scripted: R in success 0\.86: .+; E in failure 1\.00: .+ the 0\.82 that both of these exceed\n", last
+    )
+    assert last.splitlines()[0].strip() in Path("o.html").read_text(encoding="utf-8")
+    won = [row("a", gold="D", success=True)]
+    nothing = "not measured: no such segment has a gold role"
+    (line,) = verdicts(audit(won, {"one": Scripted("D")}, resamples=5))
+    assert line == f"one: R in success {nothing}; E in failure {nothing}"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +320,7 @@ def test_judges_are_named_in_few_words(spec: object, name: str) -> None:
 
 
 def test_amounts_and_shares() -> None:
-    assert [amount(x) for x in (0, 0.004, 3.14159, 1234.5, 12345.6)] == ["0", "0.004", "3.14", "1,234.50", "12,346"]
+    assert [amount(x) for x in (0, 0.004, 3.14159, 1234.5, 12345.6)] == ["0", "0.004", "3.14", "1,234", "12,346"]
     assert [share(*x) for x in ((0, 9), (9, 9), (1, 1000), (999, 1000), (1, 3), (0, 0))] == [
         "0 %",
         "100 %",

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from audit_rows import row as label_row
 from envs_for_tests import StatelessCorridor
 
-from triage_gym.audit.labels import read_labels
-from triage_gym.cli.judge_collect import ORACLE, RULE, JudgeCollect, collect, stratified
+from triage_gym.audit.labels import read_labels, write_labels
+from triage_gym.cli.judge_collect import GENERIC, ORACLE, RULE, JudgeCollect, collect, stratified
 from triage_gym.errors import InputError
 from triage_gym.judges.labelling import judge_windows
 from triage_gym.judges.oracle import OracleJudge
@@ -36,9 +37,26 @@ def test_it_writes_windows_with_facts_labelled_by_oracle_and_rules(
         assert row.gold is None
         (label,) = judge_windows(OracleJudge(), [row.window])
         assert (label.role, label.why) == tuple(row.labels[ORACLE])
+    with pytest.raises(InputError, match="is there already; name another, or lose that one with --overwrite"):
+        JudgeCollect(**SOKOBAN, out=out).run()
     again = tmp_path / "again.jsonl.gz"
     JudgeCollect(**SOKOBAN, out=again).run()
     assert again.read_bytes() == out.read_bytes()
+    JudgeCollect(**{**SOKOBAN, "episodes": 1}, out=again, overwrite=True).run()
+    assert len(read_labels(again)) < len(rows)
+
+
+def test_labels_by_hand_are_not_written_over(tmp_path: Path) -> None:
+    out = tmp_path / "mine.jsonl"
+    for held, said in ({"ann": "D", "rule": "D"}, "ann"), ({"gold": "D"}, "gold"):
+        write_labels(out, [label_row("a", **held)])
+        before = out.read_bytes()
+        with pytest.raises(InputError, match=f"holds labels of {said}; name another"):
+            JudgeCollect(env="no_such_module:Env", out=out).run()
+        assert out.read_bytes() == before
+    out.write_text("no labels")
+    with pytest.raises(InputError, match="is there already"):
+        JudgeCollect(**SOKOBAN, out=out).run()
 
 
 def test_each_player_plays_and_the_expert_without_noise_makes_only_progress() -> None:
@@ -75,14 +93,17 @@ def test_cells_are_cut_to_size_in_order() -> None:
 def test_without_an_expert_the_rules_label_alone(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triage_gym.judges.rule._warned", set())  # others may have heard of it before
-    setting = {"env": "test_cli_judge_collect:NoExpert", "players": ("random",), "episodes": 2, "limit": 6}
-    with pytest.warns(UserWarning, match="no rules"):
-        rows = collect(JudgeCollect(**setting))
-    assert {tuple(row.labels) for row in rows} == {(RULE,)}
+    monkeypatch.setattr("triage_gym.judges.rule._warned", set())  # a warning would be an error here
+    setting: dict[str, Any] = {"env": "test_cli_judge_collect:NoExpert", "episodes": 2, "limit": 6}
+    rows = collect(JudgeCollect(**setting))
+    assert {tuple(row.labels) for row in rows} == {(GENERIC,)}
+    assert {row.origin["player"] for row in rows} == {"random"}
+    assert rows == collect(JudgeCollect(**setting, players=("random",)))
     assert {row.window.facts.before for row in rows if row.window.facts} == {None}
     JudgeCollect(**setting, out=tmp_path / "labels.jsonl", per_cell=2).run()
-    assert "role by rules" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("NoExpert has no expert_action(): the player is random\n")
+    assert "role by rules" in out
 
 
 @pytest.mark.parametrize(
@@ -95,7 +116,7 @@ def test_without_an_expert_the_rules_label_alone(
         ({"players": ("random", "random")}, "each once"),
         ({"players": ("checkpoint",)}, "--checkpoint"),
         ({"env": "nowhere"}, "nowhere"),
-        ({"env": "test_cli_judge_collect:NoExpert"}, "expert"),
+        ({"env": "test_cli_judge_collect:NoExpert", "players": ("noisy",)}, "expert"),
     ],
 )
 def test_what_cannot_be_played_is_refused(wrong: dict[str, Any], said: str) -> None:

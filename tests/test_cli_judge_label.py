@@ -48,17 +48,17 @@ def test_a_sitting_from_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert label(monkeypatch, "d\nR looked in before\ns\nq\n", *ANN) == 0
     assert sorted(said()) == [Annotation("D"), Annotation("R", "looked in before")]
     out = capsys.readouterr().out
-    assert "4 segments to label" in out
+    assert "0 of 4 segments done, 4 to label, in an order of its own that is the same for everybody" in out
     assert "--- 3 of 4 ---" in out
-    assert "labels of ann 2, bob 4, gold 4; 1 left: out.jsonl" in out
+    assert "2 of 4 segments done; labels of ann 2, bob 4, gold 4: out.jsonl" in out
     rows = read_labels("out.jsonl")
     assert [replace(r, labels={"bob": r.labels["bob"]}) for r in rows] == ROWS, "all else is as it was"
     # The next sitting asks for the rest alone, the skipped one too.
     assert label(monkeypatch, "e\nn\n", *ANN) == 0
-    assert "2 segments to label" in capsys.readouterr().out
+    assert "2 of 4 segments done, 2 to label" in capsys.readouterr().out
     assert [a.role for a in sorted(said())] == ["D", "E", "N", "R"]
     assert label(monkeypatch, "", *ANN) == 0
-    assert "0 left" in capsys.readouterr().out
+    assert "4 of 4 segments done, nothing to ask" in capsys.readouterr().out
 
 
 def test_only_the_window_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +92,7 @@ def test_taking_back_and_odd_lines(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "nothing to take back" in out
     assert out.count("s skips, u takes") == 4, "shown at the start, and for x, an empty line and ?"
     assert said() == [Annotation("E", "second")]
-    assert "3 left" in out, "the end of the input saves and leaves"
+    assert "1 of 4 segments done; labels" in out, "the end of the input saves and leaves"
 
 
 def test_each_answer_is_saved_at_once(tmp_path: Path) -> None:
@@ -125,7 +125,34 @@ def test_two_annotators_and_an_adjudicator(monkeypatch: pytest.MonkeyPatch, caps
     assert sorted(r.gold or "" for r in rows) == ["D", "D", "R"]
     assert next(r.note for r in rows if r.gold == "R") == "undoes it"
     assert label(monkeypatch, "", "gold.jsonl", "--adjudicate", "--out", "gold.jsonl") == 0
-    assert "3 of 3 segments settled, 0 to decide" in capsys.readouterr().out
+    assert "3 of 3 segments settled, nothing to ask" in capsys.readouterr().out
+
+
+def test_an_adjudicator_is_not_shown_judges_unless_they_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_labels("c.jsonl", [row("a", success=True, ann="D", bob="R", oracle="N"), row("b", ann="E", oracle="E")])
+    assert label(monkeypatch, "q\n", "c.jsonl", "--adjudicate", "--out", "g.jsonl") == 0
+    out = capsys.readouterr().out
+    assert "0 of 2 segments settled, 1 to decide" in out
+    assert "bob: R" in out
+    assert "oracle: N" not in out
+    assert label(monkeypatch, "q\n", "c.jsonl", "--adjudicate", "--by", "ann", "oracle", "--out", "g.jsonl") == 0
+    out = capsys.readouterr().out
+    assert "1 of 2 segments settled, 1 to decide" in out
+    assert "oracle: N" in out
+    assert "bob: R" not in out
+
+
+def test_merging_loses_nobodys_work(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ann", "bob", "cat"):
+        write_labels(f"{name}.jsonl", [row("a", **{name: "D"})])
+    before = Path("cat.jsonl").read_bytes()
+    assert label(monkeypatch, "", "ann.jsonl", "bob.jsonl", "--merge", "--out", "cat.jsonl") == 1
+    assert "cat.jsonl, whose labels of cat the files do not hold" in capsys.readouterr().err
+    assert Path("cat.jsonl").read_bytes() == before
+    for _ in range(2):
+        assert label(monkeypatch, "", "ann.jsonl", "bob.jsonl", "--merge", "--out", "both.jsonl") == 0
 
 
 def test_a_run_is_sampled_and_gone_on_with(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +162,7 @@ def test_a_run_is_sampled_and_gone_on_with(monkeypatch: pytest.MonkeyPatch, caps
             segments = tuple(Segment(k, f"see {k}", f"do {k}", f"see {k + 1}") for k in range(40))
             writer.write(Trace(0, EpisodeRecord(f"g{number}", task="do", segments=segments, success=number % 2 == 0)))
     assert label(monkeypatch, "d\n", "run", "--out", "out.jsonl", "--name", "ann") == 0
-    assert f"{RUN_SAMPLE} segments to label" in capsys.readouterr().out
+    assert f"0 of {RUN_SAMPLE} segments done, {RUN_SAMPLE} to label" in capsys.readouterr().out
     assert len(read_labels("out.jsonl")) == RUN_SAMPLE
     assert label(monkeypatch, "e\n", "run", "--out", "out.jsonl", "--name", "ann") == 0
     assert len(read_labels("out.jsonl")) == RUN_SAMPLE
@@ -163,6 +190,9 @@ def test_the_page_goes_where_it_is_told(monkeypatch: pytest.MonkeyPatch, capsys:
         (["in.jsonl", "--html", "o.html", "--name", "gold"], 1, "the settled roles"),
         (["in.jsonl", "--out", "o.jsonl", "--name", "a\x1bb"], 1, "printable"),
         (["in.jsonl", "in.jsonl", "--out", "o.jsonl", "--name", "ann"], 1, "several with --merge, got 2"),
+        (["in.jsonl", "--out", "o.jsonl", "--name", "rule"], 1, "is a judge's"),
+        (["in.jsonl", "--html", "o.html", "--name", "rule"], 1, "is a judge's"),
+        (["lone.jsonl", "--adjudicate", "--out", "o.jsonl"], 1, "got bob; one alone settles nothing"),
         (["in.jsonl", "--merge"], 1, "--out FILE with --merge"),
         (["in.jsonl", "--merge", "--adjudicate", "--out", "o.jsonl"], 1, "one of --merge, --adjudicate"),
         (["in.jsonl", "--adjudicate", "--by", "cat", "--out", "o.jsonl"], 1, "'cat' which has none"),
@@ -187,6 +217,7 @@ def test_bad_input_is_one_clear_error(
 ) -> None:
     Path("empty.jsonl").write_text("")
     Path("bad.jsonl").write_text('{"what": 1}\n')
+    write_labels("lone.jsonl", [row("a", bob="R", oracle="R", rule="R")])
     write_labels("other.jsonl", [replace(ROWS[0], gold="N")])
     assert label(monkeypatch, "", *arguments) == code
     err = capsys.readouterr().err

@@ -197,6 +197,12 @@ print(json.dumps([sorted(names), [name for name in sys.modules if name.startswit
     assert not [name for name in ours if name.split(".")[1] in ROOMS]
 
 
+def test_attempts_are_labelled_through_the_front_door() -> None:
+    script = "from triage_gym.judges import label_record, label_records; import sys; print(*sys.modules)"
+    names = {name.partition(".")[0] for name in in_a_new_process(script).split()}
+    assert not {*OPTIONAL, "openai"} & names
+
+
 def test_every_module_can_be_imported_without_the_extras() -> None:
     script = f"""
 import importlib, json, sys

@@ -55,6 +55,15 @@ def sanitize_line(text: object) -> str:
     return str(text).translate(_LINE_TABLE)
 
 
+def cut(text: str, most: int) -> str:
+    """``text``, or where it has more than ``most`` characters its start, up to the end of a word, and an ellipsis."""
+    if len(text) <= most:
+        return text
+    start = text[: most - 1]
+    word = start.rfind(" ")
+    return (start[:word] if word > most // 2 else start).rstrip() + "…"
+
+
 def styled(text: object, style: str = "") -> Text:
     """Foreign text for Rich: sanitised, and never read as markup."""
     from rich.text import Text

@@ -2,7 +2,8 @@
 
 Two annotators label on their own; where they agree that is gold, where they differ an adjudicator decides, as in TRIAGE
 (arXiv:2606.32017). Promised: an annotator is shown the window alone, without facts, outcome, gold or another's label;
-the order of the questions is the annotator's own and says nothing of the strata.
+the order of the questions is the same for everybody, so that two who label a part label the same part, and says nothing of
+the strata. Judges are no annotators: their labels in a file settle nothing unless somebody names them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from triage_gym.audit.labels import GOLD, Annotation, LabelledWindow, check_name
-from triage_gym.audit.sources import shuffled
+from triage_gym import registry
+from triage_gym.audit.labels import JUDGES, Annotation, LabelledWindow, check_name
+from triage_gym.audit.sources import in_turn
 from triage_gym.errors import InputError
 from triage_gym.protocols import Window
 from triage_gym.records import Role
@@ -34,17 +36,17 @@ class Session:
     Args:
         rows: Of a label file.
         name: The annotator; None adjudicates: then rows whose annotators differ are asked for, and answers are gold.
-        by: Annotators that an adjudication goes by; all by default.
+        by: Annotators that an adjudication goes by, judges among them if so wished; all people by default.
 
     Raises:
-        InputError: For a name that no annotator may have.
+        InputError: For a name that no annotator may have, or that is a judge's.
     """
 
     def __init__(self, rows: Sequence[LabelledWindow], name: str | None, by: Collection[str] = ()) -> None:
-        self._name = None if name is None else check_name(name)
+        self._name = None if name is None else check_person(name, rows)
         self._by = frozenset(by)
         self._rows = {row.id: row for row in (settle(rows, by) if name is None else rows)}
-        wanted = [row for row in shuffled(self._rows.values(), name or GOLD) if self._open(row)]
+        wanted = [row for row in in_turn(self._rows.values()) if self._open(row)]
         self._queue = [row.id for row in wanted]
         self._place = 0
         self._past: list[_Undo] = []
@@ -68,6 +70,13 @@ class Session:
     def asked(self) -> int:
         """All questions of the sitting."""
         return len(self._queue)
+
+    @property
+    def done(self) -> int:
+        """Rows that have what the sitting is for: a label of the annotator, or gold."""
+        if self._name is None:
+            return sum(row.gold is not None for row in self._rows.values())
+        return sum(self._name in row.labels for row in self._rows.values())
 
     @property
     def current(self) -> LabelledWindow | None:
@@ -103,12 +112,43 @@ class Session:
         return True
 
 
+def is_judge(name: str, row: LabelledWindow) -> bool:
+    """Whether the label of that name is a judge's: the origin of the row says so, or a judge is registered as it.
+
+    ``rule:generic``, a judge's way to label, is as ``rule``.
+    """
+    said = row.origin.get(JUDGES)
+    return (isinstance(said, list) and name in said) or name.partition(":")[0] in registry.names("judges")
+
+
+def people_of(rows: Sequence[LabelledWindow]) -> list[str]:
+    """The people who gave roles, sorted."""
+    return sorted({name for row in rows for name in roles_of(row)})
+
+
+def annotators_of(rows: Sequence[LabelledWindow]) -> list[str]:
+    """All who gave roles, people and judges, sorted."""
+    return sorted({name for row in rows for name, label in row.labels.items() if label.role is not None})
+
+
+def check_person(name: str, rows: Sequence[LabelledWindow] = ()) -> str:
+    """``name``, when a person may label the rows under it.
+
+    Raises:
+        InputError: For one that no annotator may have, or that is a judge's.
+    """
+    check_name(name)
+    if name.partition(":")[0] in registry.names("judges") or any(is_judge(name, row) for row in rows):
+        raise InputError(f"Expected a person's name, got {name!r}, which is a judge's; choose another")
+    return name
+
+
 def roles_of(row: LabelledWindow, by: Collection[str] = ()) -> dict[str, Role]:
-    """The role that each annotator, or each of ``by``, gave."""
+    """The role that each person, or each of ``by``, gave."""
     return {
         name: label.role
         for name, label in sorted(row.labels.items())
-        if label.role is not None and (not by or name in by)
+        if label.role is not None and (name in by if by else not is_judge(name, row))
     }
 
 
@@ -118,24 +158,39 @@ def differ(row: LabelledWindow, by: Collection[str] = ()) -> bool:
 
 
 def settle(rows: Sequence[LabelledWindow], by: Collection[str] = ()) -> list[LabelledWindow]:
-    """The rows, with gold where there was none and at least two annotators agree.
+    """The rows, with gold where there was none and at least two annotators agree; one alone settles nothing.
 
     Args:
         rows: Of a label file.
-        by: The annotators to go by; all by default.
+        by: The annotators to go by, judges among them if so wished; all people by default.
 
     Raises:
-        InputError: When one of ``by`` labelled nothing.
+        InputError: When one of ``by`` labelled nothing, or when there is gold to settle and fewer than two to go by.
     """
     for name in by:
         if not any(name in row.labels for row in rows):
             raise InputError(f"Expected annotators with labels in the file, got {name!r} which has none")
+    if any(row.gold is None for row in rows):
+        _check_two(rows, by)
     found = []
     for row in rows:
         roles = roles_of(row, by)
         agreed = row.gold is None and len(roles) > 1 and len(set(roles.values())) == 1
         found.append(replace(row, gold=next(iter(roles.values()))) if agreed else row)
     return found
+
+
+def _check_two(rows: Sequence[LabelledWindow], by: Collection[str]) -> None:
+    """Raise InputError where fewer than two could settle anything."""
+    people = people_of(rows)
+    if len(set(by) if by else people) > 1:
+        return
+    judges = [name for name in annotators_of(rows) if name not in people]
+    hint = f"; the labels of {', '.join(judges)} are judges', which count when --by names them" if judges else ""
+    raise InputError(
+        f"Expected labels of two annotators to settle by, got {', '.join(by or people) or 'none'}; "
+        f"one alone settles nothing: let another person label, and --merge the files{hint}"
+    )
 
 
 def merged(files: Sequence[tuple[str, Sequence[LabelledWindow]]]) -> list[LabelledWindow]:
@@ -159,6 +214,21 @@ def merged(files: Sequence[tuple[str, Sequence[LabelledWindow]]]) -> list[Labell
             else:
                 found[row.id], names[row.id] = row, name
     return list(found.values())
+
+
+def check_kept(name: str, before: Sequence[LabelledWindow], after: Sequence[LabelledWindow]) -> None:
+    """Raise InputError where writing ``after`` over the file ``name`` would lose labels of people, or gold, in ``before``."""
+    rows = {row.id: row for row in after}
+    for old in before:
+        new = rows.get(old.id)
+        held = roles_of(old).keys() - (new.labels.keys() if new else set())
+        if old.gold is not None and (new is None or new.gold is None):
+            held = {*held, "gold"}
+        if held:
+            raise InputError(
+                f"Expected --out to name a new file, got {name}, whose labels of {', '.join(sorted(held))} the files do "
+                f"not hold; name another, or merge {name} as well"
+            )
 
 
 def resumed(rows: Sequence[LabelledWindow], before: Sequence[LabelledWindow]) -> list[LabelledWindow]:

@@ -1,7 +1,8 @@
 """An audit: judges are asked about the windows of a label file, and held against its settled roles and each other.
 
 Judges see windows and nothing else of a row. Each is asked once about all windows together, every window standing for
-itself, and what it costs is measured around that call. A judge that fails is counted as failing, never as wrong.
+itself, and what it costs is measured around that call. A judge that fails is counted as failing, never as wrong; one that
+lacks a package is not asked on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triage_gym.audit.agreement import Agreement, agreement
+from triage_gym.audit.annotating import annotators_of, people_of
 from triage_gym.audit.benefit import Benefit, benefit
 from triage_gym.audit.calibration import Calibration, calibration
 from triage_gym.audit.labels import GOLD, LabelledWindow
@@ -34,9 +36,9 @@ from triage_gym.audit.measures import (
     score_json,
 )
 from triage_gym.audit.resampling import Resampler
-from triage_gym.errors import InputError
-from triage_gym.judges.labelling import judge_attempts
-from triage_gym.protocols import Judge
+from triage_gym.errors import InputError, MissingDependency
+from triage_gym.judges.labelling import failed_labels, judge_attempts
+from triage_gym.protocols import Judge, Window
 from triage_gym.records import LABEL_STATUSES, ROLES, Role, RoleLabel
 from triage_gym.statistics import Interval
 
@@ -44,6 +46,8 @@ Outcome = Literal["all", "success", "failure"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("all", "success", "failure")
 KEY_CELLS: Final[tuple[tuple[Role, Outcome], ...]] = (("R", "success"), ("E", "failure"), ("D", "success"))
 """The cells that the paper's audit names, and training stands or falls with."""
+ORACLE: Final = "oracle"
+"""The annotator that ``triage-gym judge collect`` writes, which knows the outcome."""
 Scores = Mapping[Outcome, tuple[Score, ...]]
 
 
@@ -87,6 +91,12 @@ class Rater:
     """None for annotators, who state no confidence."""
     cost: Cost | None
     benefit: Benefit | None
+
+    @property
+    def mute(self) -> bool:
+        """Whether it is a judge that gave no label because all that it was asked failed."""
+        counts = self.statuses
+        return self.judge and counts["failed"] > 0 and not counts["judged"] and not counts["unsure"]
 
     def cell(self, role: Role, outcome: Outcome, family: str | None = None) -> Score:
         """How well ``role`` is told among the attempts with ``outcome``."""
@@ -133,6 +143,11 @@ class Audit:
     """Judges first, then the annotators of the file."""
     agreements: tuple[Agreement, ...]
     """Of each with gold, then of each pair."""
+
+    @property
+    def mute(self) -> tuple[Rater, ...]:
+        """The judges that gave no label because all that they were asked failed."""
+        return tuple(rater for rater in self.raters if rater.mute)
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -205,7 +220,7 @@ def audit(
     asked = [(name, *ask(judge, rows)) for name, judge in judges.items()]
     raters = [_rater(name, labels, cost, rows, resampler, bins) for name, labels, cost in asked]
     for name in annotators:
-        shown = f"{name} (in the file)" if name in judges else name
+        shown = f"{name} (in the file)" if judges else name
         raters.append(_rater(shown, _given(name, rows), None, rows, resampler, bins))
     everyone = [(rater.name, codes([label.role for label in rater.labels])) for rater in raters]
     gold = (GOLD, codes([row.gold for row in rows]))
@@ -229,8 +244,7 @@ def against(rows: Sequence[LabelledWindow], annotator: str) -> list[LabelledWind
         InputError: When the annotator labelled none.
     """
     if not any(annotator in row.labels for row in rows):
-        names = sorted({name for row in rows for name in row.labels})
-        raise InputError(f"Expected one of the annotators {names}, got {annotator!r}")
+        raise InputError(f"Expected one of the annotators {annotators_of(rows)}, got {annotator!r}")
     found = []
     for row in rows:
         labels = dict(row.labels)
@@ -239,11 +253,43 @@ def against(rows: Sequence[LabelledWindow], annotator: str) -> list[LabelledWind
     return found
 
 
+def natural_reference(rows: Sequence[LabelledWindow]) -> str | None:
+    """Whose labels stand for gold where nobody settled any: the one person's who labelled; without people, the oracle's.
+
+    None where there is gold, or where several people labelled.
+    """
+    people = people_of(rows)
+    if any(row.gold is not None for row in rows) or len(people) > 1:
+        return None
+    return people[0] if people else ORACLE if ORACLE in annotators_of(rows) else None
+
+
+class _Asked:
+    """A judge that is left alone once it has said that a package is missing: no other window will bring it."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge, self._lacks = judge, ""
+
+    def judge(self, windows: Sequence[Window]) -> Sequence[RoleLabel]:
+        if not self._lacks:
+            try:
+                return self._judge.judge(windows)
+            except MissingDependency as error:
+                self._lacks = str(error)
+        return failed_labels(windows, self._lacks, type(self).__name__)
+
+
+def _asked(judge: Judge) -> Judge:
+    """The judge as :class:`_Asked`, by its own name, which reasons of failures begin with."""
+    made: Judge = type(type(judge).__name__, (_Asked,), {})(judge)
+    return made
+
+
 def ask(judge: Judge, rows: Sequence[LabelledWindow]) -> tuple[list[RoleLabel], Cost]:
     """A judge's label of each row, and what they cost."""
     before = dict(getattr(judge, "usage", {}))
     start = time.perf_counter()
-    labels = [answer[0] for answer in judge_attempts(judge, [[row.window] for row in rows])]
+    labels = [answer[0] for answer in judge_attempts(_asked(judge), [[row.window] for row in rows])]
     seconds = time.perf_counter() - start
     usage = {name: value - before.get(name, 0) for name, value in getattr(judge, "usage", {}).items()}
     return labels, Cost(len(rows), seconds, {name: float(value) for name, value in sorted(usage.items())})

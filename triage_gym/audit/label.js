@@ -64,7 +64,7 @@
     const row = data.rows[place];
     const label = row && labels.get(row.id);
     at("why").value = label ? label.why : "";
-    at("progress").textContent = `${labels.size} of ${data.rows.length} labelled`;
+    at("progress").textContent = `${labels.size} of ${data.rows.length} done`;
     for (const role of ROLES) {
       at(`role-${role}`).disabled = !row;
       at(`role-${role}`).setAttribute("aria-pressed", String(Boolean(label && label.role === role)));
@@ -132,8 +132,10 @@
   // ---- the file: the form that triage-gym reads ----
   function save() {
     const name = at("name").value.trim();
-    if (!name || name === "gold" || clean(name) !== name) {
-      say(name ? "Please choose another name." : "Please give your name first: the labels are kept under it.");
+    const taken = data.taken.includes(name) || data.taken.includes(name.split(":")[0]);
+    if (!name || taken || clean(name) !== name) {
+      const why = taken ? `Please choose another name: ${name} is not a person's.` : "Please choose another name.";
+      say(name ? why : "Please give your name first: the labels are kept under it.");
       at("name").focus();
       return;
     }

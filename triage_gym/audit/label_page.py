@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from triage_gym.audit.labels import SCHEMA, LabelledWindow
-from triage_gym.audit.sources import shuffled
+from triage_gym import registry
+from triage_gym.audit.annotating import annotators_of, people_of
+from triage_gym.audit.labels import GOLD, SCHEMA, LabelledWindow
+from triage_gym.audit.sources import in_turn
 from triage_gym.report.markup import Markup, element, island, policy, raw
 from triage_gym.windows import window_to_json
 
@@ -38,7 +40,7 @@ def render(rows: Sequence[LabelledWindow], name: str = "") -> str:
     """The page as one HTML document.
 
     Args:
-        rows: To be labelled; asked in an order of the page's own.
+        rows: To be labelled; asked about in the order that everybody has, in the terminal too.
         name: Who is going to label; the page asks for it otherwise.
     """
     script = files("triage_gym.audit").joinpath("label.js").read_text(encoding="utf-8")
@@ -58,11 +60,17 @@ def render(rows: Sequence[LabelledWindow], name: str = "") -> str:
 
 
 def _data(rows: Sequence[LabelledWindow], name: str) -> dict[str, Any]:
-    order = shuffled(rows, f"page {name}")
-    shown = [{"id": row.id, "window": window_to_json(row.window._replace(facts=None))} for row in order]
+    shown = [{"id": row.id, "window": window_to_json(row.window._replace(facts=None))} for row in in_turn(rows)]
+    judges = {*registry.names("judges"), *annotators_of(rows)} - {*people_of(rows)}
     ids = "\0".join([name, *sorted(row.id for row in rows)])
     key = hashlib.sha256(ids.encode(errors="backslashreplace")).hexdigest()[:16]
-    return {"schema": SCHEMA, "name": name, "key": f"triage_gym labels {key}", "rows": shown}
+    return {
+        "schema": SCHEMA,
+        "name": name,
+        "taken": sorted({GOLD, *judges}),
+        "key": f"triage_gym labels {key}",
+        "rows": shown,
+    }
 
 
 def _header() -> Markup:

@@ -28,6 +28,8 @@ from triage_gym.windows import window_from_json, window_to_json
 SCHEMA: Final = 1
 GOLD: Final = "gold"
 """What the settled roles are called wherever annotators are named; no annotator has this name."""
+JUDGES: Final = "judges"
+"""Key of the origin that lists those in ``labels`` who are judges, where their names alone may not tell."""
 MAX_LINE: Final = 4 * 1024 * 1024
 """Bytes of a line, in writing and in reading."""
 MAX_NAME: Final = 100

@@ -13,6 +13,7 @@ from triage_gym.audit import text
 from triage_gym.audit.auditing import KEY_CELLS, Audit, Rater
 from triage_gym.audit.charts import cell_bars, columns, heat_map, reliability
 from triage_gym.audit.label_page import style
+from triage_gym.audit.verdict import verdicts
 from triage_gym.protocols import Pair
 from triage_gym.records import Role
 from triage_gym.report.markup import Markup, element, policy, raw
@@ -39,6 +40,7 @@ def render(found: Audit) -> str:
         ("families", "Families", _families(found)),
         *((f"rater-{k}", rater.name, _rater(rater, found)) for k, rater in enumerate(_detailed(found))),
         ("agreement", "Agreement", _agreement(found)),
+        ("verdict", "Verdict", _verdict(found)),
         ("differences", "Where they differ", _differences(found)),
     ]
     sections = [(key, title, body) for key, title, body in every if body]
@@ -144,6 +146,11 @@ def _rater(rater: Rater, found: Audit) -> Markup:
 def _agreement(found: Audit) -> Markup | None:
     title, rows = text.agreements(found)
     return columns(title, rows) if rows else None
+
+
+def _verdict(found: Audit) -> Markup | None:
+    said = verdicts(found) if found.settled else []
+    return element("ul", [element("li", line) for line in said], class_="lines") if said else None
 
 
 def _differences(found: Audit) -> Markup | None:

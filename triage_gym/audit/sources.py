@@ -1,7 +1,8 @@
 """Where label rows come from: a label file, the gold set that comes along, or the attempts of a run.
 
 Attempts are cut into windows as a judge would get them, outcome text redacted as their environments declare it. Turns
-that a retry copied are left out. The labels that the run's own judge gave become those of an annotator of its name.
+that a retry copied are left out. The labels that the run's own judge gave become those of an annotator of its name, and the
+origin says that this is a judge.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 from triage_gym import registry, strict_json
 from triage_gym.audit.gold import gold_rows
-from triage_gym.audit.labels import GOLD, Annotation, LabelledWindow, check_name, read_labels
+from triage_gym.audit.labels import GOLD, JUDGES, Annotation, LabelledWindow, check_name, read_labels
 from triage_gym.errors import InputError, TriageGymError
 from triage_gym.records import EpisodeRecord
 from triage_gym.traces import MAX_LINE, Trace, read_traces
@@ -75,11 +76,11 @@ def _cut(trace: Trace, number: int, outcome_text: Sequence[str]) -> list[Labelle
         LabelledWindow(
             f"{episode}/{window.step}",
             window,
-            _judged(record, at),
+            labels,
             success=None if record.error is not None else record.success,
-            origin=origin,
+            origin={**origin, JUDGES: sorted(labels)} if labels else origin,
         )
-        for at, window in zip(steps, windows, strict=True)
+        for window, labels in ((window, _judged(record, at)) for at, window in zip(steps, windows, strict=True))
     ]
 
 
@@ -105,6 +106,11 @@ def outcome_text_of_domain(domain: str) -> tuple[str, ...]:
         if domain_of(metadata) == domain:
             found += outcome_text_of(metadata)
     return tuple(dict.fromkeys(found))
+
+
+def in_turn(rows: Iterable[LabelledWindow]) -> list[LabelledWindow]:
+    """The rows in the order in which they are asked about: by their ids alone, so the same for every annotator."""
+    return shuffled(rows, "turn")
 
 
 def shuffled(rows: Iterable[LabelledWindow], key: str) -> list[LabelledWindow]:

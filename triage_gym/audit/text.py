@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from triage_gym.audit.annotating import annotators_of
 from triage_gym.audit.auditing import KEY_CELLS, OUTCOMES, Audit, Outcome, Rater
 from triage_gym.audit.benefit import Benefit
-from triage_gym.display import sanitize_line, table
+from triage_gym.audit.verdict import verdicts
+from triage_gym.display import cut, sanitize_line, table
 from triage_gym.records import ROLES, Role
 from triage_gym.statistics import Interval
 
@@ -40,7 +42,7 @@ def share(count: int, of: int) -> str:
 
 def amount(value: float) -> str:
     """A cost, short: ``12,346``, ``3.14``, ``0.004``."""
-    if value == round(value) or abs(value) >= 10_000:
+    if value == round(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
@@ -62,13 +64,19 @@ def blocks(found: Audit) -> Iterator[str]:
         yield from details(rater, found)
     if len(found.raters) > 1 or found.settled:
         yield "Agreement (Cohen's kappa)\n" + table(*agreements(found))
+    if found.settled and judges:
+        yield "Verdict\n" + "\n".join(f"  {line}" for line in verdicts(found))
 
 
 def head(found: Audit) -> str:
     """What was audited, and how its intervals are made."""
+    names = ", ".join(map(sanitize_line, annotators_of(found.rows)))
+    hint = (
+        "" if found.settled or not names else f"\nno gold role: take one's labels for it with --reference NAME: {names}"
+    )
     return (
         f"{found.source or 'labels'}: {len(found.rows)} segments of {found.attempts} attempts, {found.settled} with a "
-        f"gold role\nintervals: {100 * found.confidence:g} %, {found.method} (Wilson's where all are alike)\n"
+        f"gold role{hint}\nintervals: {100 * found.confidence:g} %, {found.method} (Wilson's where all are alike)\n"
         "precision is of the labels given; recall is of all segments, one without a label being missed"
     )
 
@@ -150,8 +158,17 @@ def statuses(rater: Rater) -> str:
 
 def failures(rater: Rater) -> list[str]:
     """Why labels failed, the commonest reasons first."""
-    counted = Counter(label.why[:_REASON] for label in rater.labels if label.status == "failed")
+    counted = Counter(cut(label.why, _REASON) for label in rater.labels if label.status == "failed")
     return [f"  {n} failed: {sanitize_line(why)}" for why, n in counted.most_common(_REASONS)]
+
+
+def muteness(rater: Rater) -> str:
+    """That a judge gave no label, and the commonest reason."""
+    whys = Counter(label.why for label in rater.labels if label.status == "failed").most_common(1)
+    why, n = whys[0]
+    total = rater.statuses["failed"]
+    which = "all" if n == total else f"{n} of them"
+    return f"judge {rater.name} gave no label: {total} failed, {which} with: {sanitize_line(why)}"
 
 
 def confidence(rater: Rater) -> list[str]:
@@ -172,10 +189,10 @@ def confidence(rater: Rater) -> list[str]:
 
 
 def cost(rater: Rater) -> list[str]:
-    """What 1,000 segments cost."""
+    """What 1,000 segments cost, without what was counted and did not happen."""
     if rater.cost is None:
         return []
-    parts = [f"{name} {amount(value)}" for name, value in rater.cost.per_thousand().items()]
+    parts = [f"{name} {amount(value)}" for name, value in rater.cost.per_thousand().items() if value]
     return [f"cost of 1,000 segments: {', '.join(parts)}"]
 
 

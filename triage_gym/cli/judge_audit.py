@@ -14,6 +14,7 @@ from triage_gym.cli.output import say
 from triage_gym.errors import InputError
 
 if TYPE_CHECKING:
+    from triage_gym.audit.labels import LabelledWindow
     from triage_gym.protocols import Judge
 
 
@@ -26,7 +27,8 @@ class JudgeAudit:
     judge: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A judge: its name, or a JSON object with its options. May be given again for further judges."""
     reference: str | None = None
-    """Take this annotator's labels for gold, such as oracle in a file that was collected."""
+    """Take this annotator's labels for gold. Where there is no gold at all and one person labelled, that person's are
+    taken anyway; without people, the oracle's."""
     html: Path | None = None
     """Page to write."""
     json: Path | None = None
@@ -41,22 +43,19 @@ class JudgeAudit:
     """Show the traceback of an error."""
 
     def run(self) -> int:
-        """Print the tables, write what was asked for."""
-        from triage_gym.audit.auditing import against, audit
-        from triage_gym.audit.sources import load
-        from triage_gym.audit.text import summary
+        """Print the tables, write what was asked for; status 1 when a judge gave no label at all."""
+        from triage_gym.audit.auditing import audit
+        from triage_gym.audit.text import muteness, summary
         from triage_gym.judges.nesting import close
 
         if not 1 <= self.bins <= 100:
             raise InputError(f"Expected --bins from 1 to 100, got {self.bins}")
         if self.seed < 0:
             raise InputError(f"Expected --seed to be at least 0, got {self.seed}")
-        rows = load(self.file)
-        if self.reference is not None:
-            rows = against(rows, self.reference)
+        rows, source = self._rows()
         judges = _judges(self.judge)
         try:
-            found = audit(rows, judges, source=self._source(), resamples=self.resamples, seed=self.seed, bins=self.bins)
+            found = audit(rows, judges, source=source, resamples=self.resamples, seed=self.seed, bins=self.bins)
         finally:
             close(*judges.values())
         written = []  # before anything is printed, which a pager may cut short
@@ -68,11 +67,26 @@ class JudgeAudit:
 
             _write(self.html, render(found))
             written.append(f"page: {self.html}")
-        say("\n\n".join([summary(found), *written]))
-        return 0
+        problems = [muteness(rater) for rater in found.mute]
+        if problems and len(problems) == len(judges):  # tables of nothing would hide the reason
+            say("\n".join([*problems, *written]))
+            return 1
+        say("\n\n".join([*problems, summary(found), *written]))
+        return 1 if problems else 0
 
-    def _source(self) -> str:
-        return self.file if self.reference is None else f"{self.file}, gold by {self.reference}"
+    def _rows(self) -> tuple[list[LabelledWindow], str]:
+        """The rows of the file, with a reference's labels for gold, and what they are called."""
+        from triage_gym.audit.auditing import ORACLE, against, natural_reference
+        from triage_gym.audit.sources import load
+
+        rows = load(self.file)
+        if self.reference is not None:
+            return against(rows, self.reference), f"{self.file}, gold by {self.reference}"
+        name = natural_reference(rows)
+        if name is None:
+            return rows, self.file
+        why = "no person labelled" if name == ORACLE else "nobody else labelled"
+        return against(rows, name), f"{self.file}, labels of {name} for gold (none is settled, and {why})"
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,11 +2,12 @@
 
 The oracle knows the outcome (:mod:`triage_gym.judges.oracle`): what it says is there to hold other judges against, after
 a person has looked at it. An environment without an expert has no oracle; its segments come with the rules' labels alone.
+Labels of the generic rules are those of ``rule:generic``. A file that is there already is left alone unless told otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 PlayerName = Literal["expert", "noisy", "random", "checkpoint"]
 ORACLE: Final = "oracle"
 RULE: Final = "rule"
+GENERIC: Final = "rule:generic"
+"""Who labels: the oracle, the rules of the domain, and those that know no task."""
 _KINDS: Final = {"admissible": 0.5, "again": 0.8, "words": 0.95}
 """Up to which share noise is an admissible command, an action of the attempt again, and words where a form wants some; the
 rest is an action that no environment knows."""
@@ -40,8 +43,11 @@ class JudgeCollect:
     """A registered name, a Gymnasium id or a module:attr path."""
     out: Path = Path("labels.jsonl")
     """Label file to write; compressed when its name ends in .gz."""
-    players: tuple[PlayerName, ...] = ("noisy",)
-    """Who plays: the environment's expert, the expert with noise, chance, a checkpoint; each plays all episodes."""
+    overwrite: bool = False
+    """Write it even where there is a file of that name, which is lost then."""
+    players: tuple[PlayerName, ...] | None = None
+    """Who plays: the environment's expert, the expert with noise, chance, a checkpoint; each plays all episodes. By
+    default noisy, or random where the environment has no expert."""
     noise: float = 0.4
     """Share of the noisy player's turns that the expert does not play."""
     checkpoint: Path | None = None
@@ -70,7 +76,9 @@ class JudgeCollect:
 
         if self.per_cell is not None and self.per_cell < 1:  # before anything is played
             raise InputError(f"Expected --per-cell to be at least 1, got {self.per_cell}")
-        rows = collect(self)
+        if not self.overwrite:
+            _check_free(self.out)
+        rows = collect(self, say)
         if self.per_cell is not None:
             rows = stratified(rows, self.per_cell, self.seed)
         write_labels(self.out, rows)
@@ -87,8 +95,12 @@ class JudgeCollect:
         return 0
 
 
-def collect(setting: JudgeCollect) -> list[LabelledWindow]:
+def collect(setting: JudgeCollect, tell: Callable[[str], None] | None = None) -> list[LabelledWindow]:
     """All segments of the episodes that the setting asks for, in order of players, episodes and turns.
+
+    Args:
+        setting: What to play; where it is written and what of it is kept is not looked at.
+        tell: Is told in a line when an environment without an expert decides who plays.
 
     Raises:
         InputError: For numbers that are none of an episode, a player without what it needs, or an unknown environment.
@@ -102,12 +114,13 @@ def collect(setting: JudgeCollect) -> list[LabelledWindow]:
     base = make_env(setting.env, limit=setting.limit, split=setting.split, arguments=setting.env_kwargs)
     known = not why_no_distance(base)
     try:
-        _check_expert(setting, base)
+        players = setting.players or _default_players(base, tell)
+        _check_expert(players, base)
         env = SegmentCreditWrapper(
             StateFactsWrapper(base, FACT_NAMES if known else ("changed", "learnt")), credit="grpo"
         )
         rows: list[LabelledWindow] = []
-        for player in setting.players:
+        for player in players:
             for episode in range(setting.episodes):
                 record = _played(env, player, setting, setting.seed + episode)
                 rows += _labelled(record, env, setting, player, setting.seed + episode, known=known)
@@ -134,7 +147,7 @@ def stratified(rows: Sequence[LabelledWindow], per_cell: int, seed: int = 0) -> 
 
 
 def _cell(row: LabelledWindow) -> tuple[str | None, bool]:
-    said = row.labels.get(ORACLE) or row.labels.get(RULE)
+    said = next((row.labels[name] for name in (ORACLE, RULE, GENERIC) if name in row.labels), None)
     return (None if said is None else said.role), bool(row.success)
 
 
@@ -147,15 +160,47 @@ def _check(setting: JudgeCollect) -> None:
         raise InputError(f"Expected episodes and limit of at least 1, got {setting.episodes} and {setting.limit}")
     if not 0.0 <= setting.noise <= 1.0:
         raise InputError(f"Expected --noise to be a share from 0 to 1, got {setting.noise}")
-    if not setting.players or len(set(setting.players)) < len(setting.players):
-        raise InputError(f"Expected players, each once, got {setting.players}")
-    if "checkpoint" in setting.players and setting.checkpoint is None:
+    players = setting.players
+    if players is not None and (not players or len(set(players)) < len(players)):
+        raise InputError(f"Expected players, each once, got {players}")
+    if "checkpoint" in (players or ()) and setting.checkpoint is None:
         raise InputError("Expected --checkpoint with the player of that name; name a run directory")
 
 
-def _check_expert(setting: JudgeCollect, env: gymnasium.Env[Any, Any]) -> None:
-    need = [name for name in setting.players if name in ("expert", "noisy")]
-    if need and not callable(getattr(env.unwrapped, "expert_action", None)):
+def _check_free(path: Path) -> None:
+    """Raise InputError where a file would be lost, saying whose work is in it."""
+    from triage_gym.audit.annotating import people_of
+    from triage_gym.audit.labels import GOLD, read_labels
+
+    if not path.exists():
+        return
+    try:
+        rows = read_labels(path)
+        held = people_of(rows) + [GOLD] * any(row.gold is not None for row in rows)
+    except InputError:  # no label file
+        held = []
+    lost = f"holds labels of {', '.join(held)}" if held else "is there already"
+    raise InputError(
+        f"Expected --out to name a new file, got {path}, which {lost}; name another, or lose that one with --overwrite"
+    )
+
+
+def _has_expert(env: gymnasium.Env[Any, Any]) -> bool:
+    return callable(getattr(env.unwrapped, "expert_action", None))
+
+
+def _default_players(env: gymnasium.Env[Any, Any], tell: Callable[[str], None] | None) -> tuple[PlayerName, ...]:
+    """The expert with noise, or chance where there is no expert."""
+    if _has_expert(env):
+        return ("noisy",)
+    if tell is not None:
+        tell(f"{type(env.unwrapped).__name__} has no expert_action(): the player is random")
+    return ("random",)
+
+
+def _check_expert(players: Sequence[PlayerName], env: gymnasium.Env[Any, Any]) -> None:
+    need = [name for name in players if name in ("expert", "noisy")]
+    if need and not _has_expert(env):
         raise InputError(
             f"Expected an environment with an expert_action() for the player {need[0]}, got "
             f"{type(env.unwrapped).__name__}; add one, or take --players random"
@@ -261,9 +306,11 @@ def _labelled(
     from triage_gym.windows import build_windows, outcome_text_of
 
     windows = build_windows(record, outcome_text=outcome_text_of(env.metadata))
-    said = {RULE: judge_windows(RuleJudge(), windows)}
+    ruled = judge_windows(RuleJudge(warn=False), windows)
+    said = [{GENERIC if label.source == GENERIC else RULE: label} for label in ruled]
     if known:
-        said[ORACLE] = judge_windows(OracleJudge(setting.explore_first), windows)
+        for row, label in zip(said, judge_windows(OracleJudge(setting.explore_first), windows), strict=True):
+            row[ORACLE] = label
     episode = f"{record.domain}/{player}/{seed}/{record.task_id}"
     origin = {
         "env": setting.env,
@@ -281,7 +328,7 @@ def _labelled(
         LabelledWindow(
             f"{episode}/{window.step}",
             window,
-            {name: Annotation(labels[at].role, labels[at].why) for name, labels in said.items()},
+            {name: Annotation(label.role, label.why) for name, label in said[at].items()},
             success=record.success,
             origin=origin,
         )

@@ -46,7 +46,7 @@ class JudgeLabel:
     adjudicate: bool = False
     """Settle gold: where annotators agree by itself, where they differ by asking."""
     by: tuple[str, ...] = ()
-    """Annotators that --adjudicate goes by; all in the file by default."""
+    """Annotators that --adjudicate goes by and shows; all people in the file by default, judges only if named here."""
     html: Path | None = None
     """Write a page to label in instead; it saves a file for --merge."""
     sample: int | None = None
@@ -100,22 +100,24 @@ class JudgeLabel:
         return rows
 
     def _merge(self) -> int:
-        from triage_gym.audit.annotating import merged
-        from triage_gym.audit.labels import write_labels
+        from triage_gym.audit.annotating import check_kept, merged
+        from triage_gym.audit.labels import read_labels, write_labels
         from triage_gym.audit.sources import load
 
         if self.out is None:
             raise InputError("Expected --out FILE with --merge")
         rows = merged([(name, load(name)) for name in self.files])
+        if self.out.exists():
+            check_kept(str(self.out), read_labels(self.out), rows)
         write_labels(self.out, rows)
         say(f"{count(len(rows), 'segment')} of {count(len(self.files), 'file')}, {_labelled(rows)}: {self.out}")
         return 0
 
     def _page(self, path: Path, rows: list[LabelledWindow]) -> int:
+        from triage_gym.audit.annotating import check_person
         from triage_gym.audit.label_page import render
-        from triage_gym.audit.labels import check_name
 
-        name = "" if self.name is None else check_name(self.name)
+        name = "" if self.name is None else check_person(self.name, rows)
         path.write_text(render(rows, name), encoding="utf-8")
         say(f"{count(len(rows), 'segment')} to label in a browser: {path}")
         say(f"Then: triage-gym judge label {sanitize_line(self.files[0])} THE-SAVED-FILE --merge --out OUT")
@@ -127,14 +129,16 @@ class JudgeLabel:
 
         session = Session(rows, None if self.adjudicate else self.name, self.by)
         write_labels(out, session.rows)
-        if self.adjudicate:
-            settled = sum(row.gold is not None for row in session.rows)
-            say(f"{settled} of {count(len(rows), 'segment')} settled, {session.asked} to decide")
+        done = f"{{}} of {count(len(rows), 'segment')} {'settled' if self.adjudicate else 'done'}"
+        before = done.format(session.done)
         if session.left:
-            say(f"{count(session.left, 'segment')} to label\n\n{HELP}")
+            order = "" if self.adjudicate else ", in an order of its own that is the same for everybody"
+            say(f"{before}, {session.left} to {'decide' if self.adjudicate else 'label'}{order}\n\n{HELP}")
+        else:
+            say(f"{before}, nothing to ask")
         while session.current is not None and _ask(session, self.adjudicate, self.by):
             write_labels(out, session.rows)
-        say(f"\n{_labelled(session.rows)}; {session.left} left: {out}")
+        say(f"\n{done.format(session.done)}; {_labelled(session.rows)}: {out}")
         return 0
 
 
@@ -186,7 +190,9 @@ def _line() -> str:
 
 
 def _show(row: LabelledWindow, by: tuple[str, ...], adjudicate: bool) -> None:
-    """The window as text; what a judge is not told is not told here."""
+    """The window as text; what a judge is not told is not told here. An adjudicator sees what those said who count."""
+    from triage_gym.audit.annotating import roles_of
+
     window = row.window
     earlier = list(window.earlier_actions)
     for pair in reversed(window.past):  # those that are shown below, with their answers; refused ones are not listed
@@ -204,9 +210,9 @@ def _show(row: LabelledWindow, by: tuple[str, ...], adjudicate: bool) -> None:
         say(f"  > {sanitize_line(pair.action)}\n{_indented(pair.observation)}")
     if adjudicate:
         say()
-        for name, label in sorted(row.labels.items()):
-            if not by or name in by:
-                say(f"{sanitize_line(name)}: {label.role or '?'} {sanitize_line(label.why)}".rstrip())
+        for name in roles_of(row, by):
+            label = row.labels[name]
+            say(f"{sanitize_line(name)}: {label.role} {sanitize_line(label.why)}".rstrip())
 
 
 def _indented(text: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from triage_gym import registry
+from triage_gym.display import cut
 from triage_gym.errors import InputError
 from triage_gym.judges import generic
 from triage_gym.protocols import Window
@@ -53,10 +54,14 @@ class RuleJudge:
 
     domain: str | None = None
     """Use these rules for every window; None goes by ``window.domain``. ``generic`` on ALFWorld is a task-blind judge."""
+    warn: bool = True
+    """Say once when the generic rules judge without having been chosen; for who keeps the source of every label, False."""
 
     def __post_init__(self) -> None:
         if self.domain is not None and self.domain not in DOMAINS:
             raise InputError(f"Expected `domain` to be one of {DOMAINS} or None, got {self.domain!r}")
+        if not isinstance(self.warn, bool):
+            raise InputError(f"Expected `warn` to be True or False, got {self.warn!r}")
 
     @property
     def identity(self) -> dict[str, str | int | None]:
@@ -67,7 +72,7 @@ class RuleJudge:
         """One label a window, in order, with its reason in ``why`` and ``"rule"`` or ``"rule:generic"`` as source.
 
         Warns:
-            UserWarning: Once a domain and process, when the generic rules judge without having been chosen.
+            UserWarning: Once a domain and process, when the generic rules judge without having been chosen; not with ``warn`` off.
         """
         made: dict[str, Rules] = {}
         labels = []
@@ -78,7 +83,7 @@ class RuleJudge:
                 made[domain] = registry.load(RULES[domain])()
             verdict = made[domain].verdict(window) if domain in made else None
             if verdict is None:
-                if self.domain != "generic":
+                if self.warn and self.domain != "generic":
                     _warn(domain, window.task)
                 verdict, source = generic.verdict(window), "rule:generic"
             labels.append(RoleLabel(window.step, verdict[0], 1.0, None, verdict[1], source))
@@ -90,7 +95,7 @@ def _warn(domain: str, task: str) -> None:
     if domain in _warned:
         return
     _warned.add(domain)
-    lacks = {"generic": "an environment that names no domain", **dict.fromkeys(RULES, f"the task {task!r:.80}")}
+    lacks = {"generic": "an environment that names no domain", **dict.fromkeys(RULES, f"the task {cut(task, 80)!r}")}
     warnings.warn(
         f"The rule judge has no rules for {lacks.get(domain, f'the domain {domain!r}')} and falls back on generic ones, "
         "which know no task and never say D. Give a judge of your own, or choose them knowingly: "
