@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -30,6 +33,36 @@ class Flaky:
     @property
     def usage(self) -> dict[str, float]:
         return {"calls": type(self).calls, "usd": 0.5 * type(self).calls}
+
+
+class Stopped(Flaky):
+    """Sends a signal to its own process in one call and then would wait for long; a budget is no part of its labels."""
+
+    at: ClassVar[int] = -1
+
+    def __init__(self, budget: int = 1, version: int = 1) -> None:
+        self.identity = {"name": "stopped", "version": version}
+
+    def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
+        if type(self).calls == type(self).at:
+            type(self).calls += 1
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        return super().judge(windows)
+
+
+class StandIn:
+    """Fails on all turns of odd steps, for which the rules stand in."""
+
+    def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
+        return [RoleLabel(w.step, "N", source="rule:fallback" if w.step % 2 else "llm") for w in windows]
+
+
+class Dead:
+    """Gives no label."""
+
+    def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
+        return [RoleLabel(w.step, None, why="connection: refused", status="failed") for w in windows]
 
 
 class Knowing(Flaky):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,3 +106,22 @@ def test_a_warning_is_said_once(capsys: pytest.CaptureFixture[str], caplog: pyte
     assert not caplog.records
     Watch().look(row)
     assert len(caplog.records) == 1
+
+
+def test_time_that_goes_by_waiting_is_told_by_the_clock() -> None:
+    told = update(2, role_fallback=0.5)
+    timings = {"turns_per_cpu_s": 8700.0, "batch_turns": 500, "update_wall_s": 100.0, "judge_wall_s": 90.0,
+               "judge_prompt_tokens": 5000.0, "judge_segments": 500.0, "judge_usd": 0.25}  # fmt: skip
+    text = line(replace(told, timings=timings))
+    assert "5.0 turns/s, 90 of 100 s for the judge" in text
+    assert "CPU" not in text
+    assert "fallback 50 %  10 prompt tokens/turn  judge $0.2500" in text
+    assert "CPU" in line(replace(told, timings={**timings, "judge_wall_s": 20.0}))
+
+
+def test_warnings_come_with_their_numbers() -> None:
+    told = update(2, warnings=["judge_fallback", "second_judge_silent"], role_fallback=0.125, second_failed=1.0)
+    first, second = progress.warnings(replace(told, timings={"second_judge_why": "failed: no\x1b route {x}"}))
+    assert "failed on 12.5 % of the turns" in first
+    assert "no label for 100 % of its sample (failed: no" in second
+    assert "\x1b" not in second

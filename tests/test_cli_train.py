@@ -141,7 +141,7 @@ def test_sigterm_saves_and_leaves_with_143_and_resume_finishes(tmp_path: Path) -
         _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert "Traceback" not in err
-    assert "\nstopping after this update (again: at once)\n" in err
+    assert "\nstopping after this update, or without it while its judge is asked (again: at once)\n" in err
     saved = json.loads(log.read_text().splitlines()[-1])["turns"]
     command = f"triage-gym train --resume --run-dir {path}"
     assert err.splitlines()[-1] == f"stopped at {saved} of 5000 turns; go on with: {command}"

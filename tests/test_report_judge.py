@@ -68,4 +68,47 @@ def test_judges_are_named_with_what_is_in_them() -> None:
     assert (
         judge_name({"name": "ensemble", "of": ["rule", {"name": "llm", "model": "m"}]}) == "ensemble of rule, llm (m)"
     )
-    assert judge_name({"name": "a.b:Mine"}) == "Mine"
+    assert judge_name({"name": "a.b:Mine", "path": 3}) == "a.b:Mine"
+
+
+def rows(text: str) -> dict[str, str]:
+    """Measures of a single run's table in the terminal, by title."""
+    found = {}
+    for line in text.splitlines():
+        title, space, value = line.rpartition("  ")
+        if space:
+            found[title.strip()] = value.strip()
+    return found
+
+
+def test_stand_ins_and_a_silent_second_judge_are_told(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", role_failed=0.0, role_unsure=0.0, role_fallback=0.25, second_failed=1.0)
+    found = rows(summary(load_report(run, 0)))
+    assert found["fallback, %"] == "25.0"
+    assert found["second judge without a label, %"] == "100.0"
+    assert "withheld, %" not in found  # nothing was
+    assert found["failed, %"] == "0.0"
+
+
+def test_what_is_not_known_is_a_dash(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", judge_confidence=1.0)
+    costs = [{"update": i, "judge_calls": 3, "judge_usd": 0.0, "judge_prompt_tokens": 900, "judge_cached": 0,
+              "judge_segments": 4} for i in range(1, 9)]  # fmt: skip
+    (run / "timings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in costs))
+    found = rows(summary(load_report(run, 0)))
+    assert found["mean confidence, %"] == found["USD"] == "–"
+    assert found["prompt tokens a turn judged"] == "225"
+    assert "cached" not in found
+
+
+def test_a_run_of_two_updates_is_too_short_to_tell(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run")
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:2]))
+    for told in (render(load_report(run, 0)), summary(load_report(run, 0))):
+        assert "Too short to tell" in told
+        assert "No alarm" not in told
+
+
+def test_alarms_say_what_to_do(tmp_path: Path) -> None:
+    assert "triage-gym judge audit" in summary(load_report(judged(tmp_path / "run"), 0))

@@ -23,7 +23,7 @@ from trainer_runs import contents, small
 from triage_gym.cli.app import run as command
 from triage_gym.credit import make, may_read_labels, needs_labels, worths
 from triage_gym.errors import InputError, JudgeOutage, MissingDependency, TrainingError
-from triage_gym.judges.breaker import Breaker
+from triage_gym.judges.breaker import Breaker, shortened
 from triage_gym.judges.labelling import label_records
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
 from triage_gym.testing.biased_judge import BiasedJudge
@@ -100,6 +100,17 @@ def test_a_share_that_is_no_sum_of_halves_is_borne_to_the_last_failure() -> None
     breaker = Breaker(0.29, 100)  # 0.29 * 100 is 28.999999999999996
     assert not breaker.add([label("failed")] * 29)
     assert breaker.add([label("failed")])
+
+
+def test_long_reasons_are_cut_between_words() -> None:
+    why = "connection: ConnectionRefusedError while asking for an answer; " * 4
+    cut = shortened(why)
+    assert len(cut) <= 160
+    assert cut.endswith("…")
+    assert why.startswith(cut[:-1])
+    assert why[len(cut) - 1] in " :;"
+    assert shortened("a  short\nreason") == "a short reason"
+    assert len(shortened("x" * 500)) == 160
 
 
 def test_marks_that_are_none_are_refused() -> None:
@@ -240,7 +251,9 @@ def test_evaluation_asks_the_rule_judge_alone(tmp_path: Path) -> None:
 def test_a_sample_is_compared_in_order_and_repeats() -> None:
     judge = BiasedJudge(phrase=" 1 ", role="R")
     records = label_records([record(9, str(i), attempt=i % 2) for i in range(6)], judge)
-    pairs = [compared(records, BiasedJudge(), np.random.default_rng(3), (), most=20) for _ in range(2)]
+    found = [compared(records, BiasedJudge(), np.random.default_rng(3), (), most=20) for _ in range(2)]
+    pairs = [opinions.pairs for opinions in found]
+    assert (found[0].asked, found[0].silent, found[0].why) == (20, 0.0, "")
     assert pairs[0] == pairs[1]
     assert len(pairs[0]) == 20
     assert {a == "R" for _, a, b in pairs[0] if a != b} == {True}

@@ -17,7 +17,8 @@ from triage_gym.errors import CheckpointError, InputError
 from triage_gym.protocols import Window
 from triage_gym.records import ROLES, EpisodeRecord, Role, RoleLabel, Segment
 from triage_gym.testing.biased_judge import BiasedJudge
-from triage_gym.trainers.monitors import ALARMS, Beside, Monitors, Sums, counted, paired
+from triage_gym.trainers.monitors import ALARMS, Beside, Monitors
+from triage_gym.trainers.sums import Sums, counted, paired
 
 WORTHS: dict[Role, float] = {"D": 1.0, "E": 0.5, "N": -0.1, "R": -0.5}
 Mix = tuple[float, float, float, float]
@@ -204,6 +205,84 @@ def test_a_judge_far_more_generous_is_told_at_once() -> None:
     assert monitors.look(batch(rng, 0.5, 10, MASTER)) == ["second_judge_disagreement"]
 
 
+# ---- bad from the start ----
+
+
+def alarms_of(monitors: Monitors, sums: Callable[[], Sums], pairs: Any = None, updates: int = 12) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for update in range(1, updates + 1):
+        if pairs is not None:
+            monitors.beside["rule_disagreement"].add(pairs())
+        for name in monitors.look(sums()):
+            found.setdefault(name, update)
+    return found
+
+
+def test_a_judge_that_guesses_is_told_after_three_askings_and_a_noisy_one_is_not() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        mixed = lambda rng=rng: batch(rng, 0.4, 12, MASTER)
+        assert alarms_of(Monitors(WORTHS, 8), mixed, lambda rng=rng: opinions(rng, 0.0)) == {"judge_unlike_rules": 3}
+        assert alarms_of(Monitors(WORTHS, 8), mixed, lambda rng=rng: opinions(rng, 0.5)) == {}
+
+
+def test_judges_that_say_one_role_alone_tell_nothing_of_chance() -> None:
+    beside = Beside(WORTHS, 1, 1, 0.05)
+    beside.add([(str(i), "N", "N") for i in range(50)])
+    assert beside.chance() == 0.0
+    few = Beside(WORTHS, 1, 1, 0.05)
+    few.add([("a", "D", "N"), ("b", "E", "E")])  # two segments are no evidence
+    assert few.chance() == 0.0
+
+
+def test_kappa_by_hand() -> None:
+    # 100 attempts, agreement .5 on two roles used half and half by both: kappa 0, error .05 / .5
+    beside = Beside(WORTHS, 1, 1, 0.05)
+    beside.add([(str(i), "D" if i % 2 else "N", "D" if i % 4 < 2 else "N") for i in range(100)])
+    assert beside.chance() == 0.0  # 0 + 2 · .1 is above .15
+    beside = Beside(WORTHS, 1, 1, 0.05)
+    beside.add([(str(i), "D" if i % 2 else "N", "D" if i % 4 < 2 else "N") for i in range(400)])
+    assert beside.chance() == 1.0  # 0 + 2 · .05 is below
+
+
+def test_a_judge_that_labels_nothing_is_told() -> None:
+    empty = counted([attempt(str(i), "?" * 12, False) for i in range(8)])
+    monitors = Monitors(WORTHS, 8)
+    assert alarms_of(monitors, lambda: empty) == {"no_labels": 4}
+    assert alarms_of(monitors, lambda: batch(np.random.default_rng(0), 0.3, 12, MASTER), updates=6) == {}
+    assert not monitors.active["no_labels"]
+
+
+def test_one_role_from_the_start_is_told_unless_the_rules_say_so_too() -> None:
+    rng = np.random.default_rng(0)
+    one = lambda: batch(rng, 0.3, 12, (0.01, 0.0, 0.99, 0.0))
+    assert alarms_of(Monitors(WORTHS, 8), one) == {"one_role": 4}
+    assert alarms_of(Monitors(WORTHS, 8, by_rules=True), one) == {}
+    other: list[tuple[str, Role, Role]] = [(str(i), "N", "N") for i in range(100)]
+    assert alarms_of(Monitors(WORTHS, 8), one, lambda: other) == {}
+    # A judge that was varied before is not accused of a policy that does the one right thing in the end.
+    monitors = Monitors(WORTHS, 8)
+    alarms_of(monitors, lambda: batch(rng, 0.3, 12, MASTER), updates=8)
+    assert "one_role" not in alarms_of(monitors, lambda: batch(rng, 1.0, 3, (1.0, 0.0, 0.0, 0.0)), updates=8)
+
+
+def test_one_earlier_window_does_not_tell_what_mixes_are_usual() -> None:
+    def switched(at: int) -> Callable[[int, np.random.Generator], Sums]:
+        return lambda update, rng: batch(rng, 0.7, 14, MASTER if update <= at else (0.15, 0.40, 0.10, 0.35))
+
+    assert "role_drift" not in first_alarms(switched(4), 8, 0)
+    assert "role_drift" in first_alarms(switched(8), 14, 0)
+
+
+def test_a_comparison_is_forgotten_with_its_judge() -> None:
+    rng, monitors = np.random.default_rng(2), Monitors(WORTHS, 8)
+    monitors.beside["second_judge_disagreement"].add(opinions(rng, 0.9, lenient=0.8))
+    assert monitors.look(batch(rng, 0.5, 10, MASTER)) == ["second_judge_disagreement"]
+    monitors.forget("second_judge_disagreement")
+    assert not monitors.active["second_judge_disagreement"]
+    assert monitors.look(batch(rng, 0.5, 10, MASTER)) == []
+
+
 # ---- a checkpoint ----
 
 
@@ -226,6 +305,14 @@ def test_monitors_go_on_from_json_as_if_nothing_had_been(stop: int) -> None:
             broken = Monitors(WORTHS, 8)
             broken.go_to(state)
     assert broken.to_json() == straight.to_json()
+
+
+def test_a_checkpoint_of_fewer_alarms_is_read() -> None:
+    state = Monitors(WORTHS, 8).to_json()
+    del state["roles"], state["active"]["one_role"]
+    monitors = Monitors(WORTHS, 8)
+    monitors.go_to(state)
+    assert monitors.to_json() == Monitors(WORTHS, 8).to_json()
 
 
 def test_a_state_that_is_none_is_refused() -> None:

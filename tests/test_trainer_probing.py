@@ -89,7 +89,7 @@ def test_an_environment_that_cannot_be_trained_on_is_named_and_nothing_is_writte
 
 @pytest.mark.parametrize("env", ["envs_for_tests:StatelessCorridor", "CartPole-v1"])
 def test_arguments_that_a_constructor_refuses_are_named(env: str) -> None:
-    with pytest.raises(InputError, match=r"\['doors'\].*unexpected keyword argument"):
+    with pytest.raises(InputError, match="'doors'"):
         probe(config(env, env_kwargs={"doors": 3}))
 
 
@@ -150,7 +150,7 @@ class NoExpert(Corridor):
         ({"verify": "oracle"}, "neither expert_distance"),
         ({"verify": "rollouts"}, "expert_action"),
         ({"verify": {"name": "rollouts", "player": "nobody"}}, "nobody"),
-        ({"reflector": "llm"}, "Could not build reflectors 'llm'"),
+        ({"reflector": "llm"}, "the name of a model for the reflector llm"),
         ({"reflector": {"name": "role", "judge": "module_that_is_not:there"}}, "No module named"),
         ({"retry_from": "start", "verify": "oracle"}, "no `verify`"),
     ],

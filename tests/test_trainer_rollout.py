@@ -172,6 +172,7 @@ def test_batch_metrics_on_hand_numbers() -> None:
         "role_unjudged": 0.1,
         "role_failed": 0.0,
         "role_unsure": 0.0,
+        "role_fallback": 0.0,
         "judge_confidence": 1.0,
         "outcome_variance": 0.5,
     }

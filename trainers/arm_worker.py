@@ -54,5 +54,7 @@ def main() -> None:
     tell = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     logging.basicConfig(level=logging.ERROR)
+    for part in ("waiting", "loop"):  # what no update tells its parent
+        logging.getLogger(f"triage_gym.trainers.{part}").setLevel(logging.WARNING)
     for line in sys.stdin:
         run_job(json.loads(line), tell)

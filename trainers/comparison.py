@@ -15,6 +15,7 @@ from typing import Any
 from triage_gym import statistics
 from triage_gym.records import ROLES
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.resuming import refused
 from triage_gym.trainers.run_dir import read_json, read_lines
 
 PAIRED_LENGTH = "length_both_solved"
@@ -34,7 +35,7 @@ def is_finished(path: Path, config: TrainConfig) -> bool:
     """Whether the run in ``path`` is one of ``config`` and has its evaluations at the end."""
     if not (path / "config.json").exists() or not (path / "eval.json").exists():
         return False
-    if TrainConfig.from_json(read_json(path / "config.json")).resolved() != config:
+    if refused(TrainConfig.from_json(read_json(path / "config.json")).resolved(), config):
         return False
     ends = {e["mode"] for e in read_json(path / "eval.json")["evaluations"] if e["turns"] >= config.turns}
     return ends == {"sampled", "greedy"}

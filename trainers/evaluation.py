@@ -19,6 +19,7 @@ import torch
 from triage_gym import registry
 from triage_gym.errors import CheckpointError, InputError
 from triage_gym.judges.labelling import label_record
+from triage_gym.judges.rule import RULES, RuleJudge
 from triage_gym.protocols import Judge
 from triage_gym.records import EpisodeRecord, RetryFrom
 from triage_gym.trainers import checkpoint
@@ -231,10 +232,18 @@ class Evaluator:
         regressions = None
         if self._judge is not None:
             outcome_text = self._vector.metadata.get("outcome_text", ())
-            judged = label_record(record, self._judge, outcome_text=outcome_text)
+            judged = label_record(record, self._afterwards(record), outcome_text=outcome_text)
             regressions = sum(role == "R" for role in judged.roles)
         solved_at = next((r.attempt for r in records if r.success and r.error is None), None)
         return TaskResult(name, task_type, record.success, len(record), regressions, record.score, solved_at)
+
+    def _afterwards(self, record: EpisodeRecord) -> Judge:
+        """Who is asked about ``record``: of a run with a judge of its own, the generic rules are no cause for a warning."""
+        assert self._judge is not None
+        own = registry.config("judges", self._config.judge)["name"] != "rule"
+        return (
+            RuleJudge("generic") if own and self._judge == RuleJudge() and record.domain not in RULES else self._judge
+        )
 
     def close(self) -> None:
         """Close the environments."""

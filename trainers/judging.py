@@ -2,7 +2,8 @@
 
 A batch is asked about in chunks of some :data:`CHUNK` segments, whole attempts, and not further once the judge has failed
 too often (:mod:`triage_gym.judges.breaker`): an outage then costs one chunk, and ends the run with nothing learnt from it.
-An expensive judge, which is any but the rule judge, is not asked at all where the credit rule reads no labels.
+An expensive judge, which is any but the rule judge, is not asked at all where the credit rule reads no labels. While one is
+waited for, a line now and then says so (:mod:`triage_gym.trainers.waiting`), and the first signal ends the waiting.
 
 What it leaves to others: to save the run as it was before the update (:mod:`triage_gym.trainers.loop`), and what to make
 of judges that disagree (:mod:`triage_gym.trainers.monitors`).
@@ -10,7 +11,12 @@ of judges that disagree (:mod:`triage_gym.trainers.monitors`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,12 +26,13 @@ from triage_gym.credit import may_read_labels
 from triage_gym.errors import JudgeOutage
 from triage_gym.facts import FactName
 from triage_gym.judges import nesting
-from triage_gym.judges.breaker import Breaker
+from triage_gym.judges.breaker import Breaker, shortened
 from triage_gym.judges.labelling import judge_attempts, label_records
 from triage_gym.judges.rule import RULES, RuleJudge
 from triage_gym.protocols import Judge, Window
 from triage_gym.records import EpisodeRecord, Role, RoleLabel
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.waiting import Waiting, deadline_of
 from triage_gym.windows import build_windows
 
 CHUNK: Final = 512
@@ -38,6 +45,31 @@ NOT_ASKED: Final = "the credit rule reads no roles"
 """Why segments are unjudged that nobody wanted labels of."""
 Pair = tuple[str, Role, Role]
 """Attempt of a segment, what the judge of the run called it, and what another one did."""
+
+
+BUDGET: Final = "budget: "
+"""What the reason of a failure begins with where a limit of the user's own was reached."""
+RAISE: Final = (
+    ". Give the judge a larger budget (its `pool`), with which --resume goes on: what labels do not depend on may change. "
+    "Budgets count anew in each process"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinions:
+    """What another judge says of a sample of labelled segments."""
+
+    pairs: list[Pair]
+    """Those that it gave a role."""
+    asked: int = 0
+    """Segments of the sample."""
+    why: str = ""
+    """Commonest reason why it gave none; "" where it always did."""
+
+    @property
+    def silent(self) -> float | None:
+        """Share of the sample without a role; None where nothing was asked."""
+        return 1.0 - len(self.pairs) / self.asked if self.asked else None
 
 
 class Judging:
@@ -65,6 +97,11 @@ class Judging:
         self.second: Judge | None = nesting.inner(config.second_judge or "rule") if watched else None
         """Asked about a sample now and then; what it says is compared and never learnt from."""
         self.breaker = Breaker(config.judge_failures)
+        self.cuttable: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+        """Around calls of judges that may take long; a signal ends what is in it."""
+        self._deadline = deadline_of(config.judge)
+        self._second_deadline = None if config.second_judge is None else deadline_of(config.second_judge)
+        self._waited = 0.0
         self._spent: dict[str, float] = {}
 
     @property
@@ -92,37 +129,60 @@ class Judging:
     def _ask(self, judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[list[RoleLabel]]:
         found: list[list[RoleLabel]] = []
         for chunk in [attempts] if self.is_rule else _chunks(attempts):
-            labels = judge_attempts(judge, chunk)
+            with self._waiting(judge, sum(map(len, chunk)), self._deadline):
+                labels = judge_attempts(judge, chunk)
             found += labels
             if self.breaker.add(label for attempt in labels for label in attempt):
                 raise JudgeOutage(self._problem())
         return found
 
+    @contextlib.contextmanager
+    def _waiting(self, judge: Judge, turns: int, deadline: float | None) -> Iterator[None]:
+        """Around one call of ``judge``."""
+        if isinstance(judge, RuleJudge):
+            yield
+            return
+        began = time.monotonic()
+        try:
+            with self.cuttable(), Waiting(judge, turns, deadline):
+                yield
+        finally:
+            self._waited += time.monotonic() - began
+
     def _problem(self) -> str:
         b = self.breaker
+        budget = any(why.startswith(BUDGET) for why, _ in b.reasons())
         reasons = "; ".join(f"{count} × {why}" for why, count in b.reasons())
         return (
             f"Expected the judge to answer, got {b.failed} failures among the last {b.asked} segments that it was asked "
-            f"about, more than `judge_failures` ({100 * self._share:g} % of {b.window}) allows: {reasons}"
+            f"about, more than `judge_failures` ({100 * self._share:g} % of {b.window}) allows: {reasons}{RAISE if budget else ''}"
         )
 
     def spent(self) -> dict[str, float]:
-        """What the judges cost since the last call, by names that begin with ``judge_`` and ``second_judge_``."""
+        """What the judges cost since the last call, by names that begin with ``judge_`` and ``second_judge_``.
+
+        ``judge_wall_s`` are the seconds that both were waited for; the rule judge costs nothing and is left out.
+        """
         found = {f"judge_{name}": value for name, value in nesting.usage_of([self.judge]).items()}
+        if not self.is_rule or self.second is not None:
+            found["judge_wall_s"] = self._waited
         if self.second is not None:
             found |= {f"second_judge_{name}": value for name, value in nesting.usage_of([self.second]).items()}
         before, self._spent = self._spent, found
         return {name: value - before.get(name, 0) for name, value in found.items()}
 
-    def by_rules(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> list[Pair]:
+    def by_rules(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> Opinions:
         """A sample of the batch's labels beside those of the rule judge; none where it is the judge, or has no rules."""
         if self.is_rule or not self.matters or not records or records[0].domain not in RULES:
-            return []
+            return Opinions([])
         return compared(records, RuleJudge(), draw, text, SAMPLE_RULES)
 
-    def by_second(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> list[Pair]:
+    def by_second(self, records: Sequence[EpisodeRecord], draw: np.random.Generator, text: Sequence[str]) -> Opinions:
         """A sample of the batch's labels beside those of the second judge; none where there is no second judge."""
-        return [] if self.second is None else compared(records, self.second, draw, text)
+        if self.second is None:
+            return Opinions([])
+        with self._waiting(self.second, SAMPLE, self._second_deadline):
+            return compared(records, self.second, draw, text)
 
     def close(self) -> None:
         """Let go of what the judges hold open."""
@@ -135,7 +195,7 @@ def compared(
     draw: np.random.Generator,
     outcome_text: Sequence[str],
     most: int = SAMPLE,
-) -> list[Pair]:
+) -> Opinions:
     """Labels of a random sample of newly acted segments, beside those that another judge gives.
 
     Attempts at one task often begin alike, and a judge errs alike on what is alike: of segments that are the same up to
@@ -146,7 +206,7 @@ def compared(
         other: Asked about the sample, in one call.
         draw: Draws the sample.
         outcome_text: Literals to redact.
-        most: Segments of the sample; those without a role from either judge are left out of the result.
+        most: Segments of the sample, among those with a role from the run's own judge.
     """
     places = [(i, k) for i, r in enumerate(records) for k in range(r.prefix_length, len(r)) if r.labels[k].role]
     seen = set()
@@ -161,11 +221,13 @@ def compared(
         if len(seen) == most:
             break
     windows = [sorted(own, key=lambda w: w.step) for own in chosen.values()]
-    found = []
+    pairs: list[Pair] = []
+    reasons: Counter[str] = Counter()
     for i, labels in zip(chosen, judge_attempts(other, windows), strict=True):
         own = {label.step: label.role for label in records[i].labels}
-        found += [(str(i), mine, x.role) for x in labels if x.role is not None and (mine := own[x.step]) is not None]
-    return found
+        pairs += [(str(i), mine, x.role) for x in labels if x.role is not None and (mine := own[x.step]) is not None]
+        reasons.update(shortened(f"{x.status}: {x.why}" if x.why else x.status) for x in labels if x.role is None)
+    return Opinions(pairs, len(seen), reasons.most_common(1)[0][0] if reasons else "")
 
 
 def _chunks(attempts: Sequence[Sequence[Window]]) -> Iterator[list[Sequence[Window]]]:

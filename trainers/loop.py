@@ -2,7 +2,7 @@
 
 It promises: two runs of equal configs on the same machine (CPU, one thread) have equal weights, metrics and traces, byte
 for byte; a run that was killed and resumed equals one that was not; SIGTERM and SIGINT let the update finish, save, and
-leave with 143 and 130. The glossary, from large to small: a *run* is ``turns`` environment turns; an *update* plays
+leave with 143 and 130, but for one that waits for a judge, which is left undone. The glossary, from large to small: a *run* is ``turns`` environment turns; an *update* plays
 ``groups_per_update`` tasks ``group_size`` times each and passes over that batch ``epochs`` times; a *gradient step* takes
 one minibatch.
 """
@@ -10,14 +10,13 @@ one minibatch.
 from __future__ import annotations
 
 import contextlib
-import gc
+import logging
 import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from triage_gym.credit import make as make_credit
 from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import POLICY
-from triage_gym.trainers import checkpoint, metrics, randomness
+from triage_gym.trainers import checkpoint, metrics, randomness, resuming
 from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_start, load_weights, posthoc_judge
@@ -41,9 +40,12 @@ from triage_gym.trainers.progress import Clock, Progress, Update
 from triage_gym.trainers.rollout import Batch, Rollouts
 from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
 from triage_gym.trainers.scalars import Scalars
-from triage_gym.trainers.signals import Interrupted, Signals
+from triage_gym.trainers.signals import CutShort, Interrupted, Signals
+from triage_gym.trainers.sweeping import Collector
 from triage_gym.trainers.watching import Watching
 
+told = logging.getLogger(__name__)
+"""For what no update tells."""
 UNUSED: Final = (
     "This run makes no retries, so these settings of them do nothing: %s. Set `attempts`, or `eval_attempts`, above 1, or "
     "choose a credit rule across attempts"
@@ -72,8 +74,10 @@ def train(
         resume: Go on from the newest checkpoint that verifies.
         progress: Called after each update.
         start: Checkpoint of the start policy (see ``pretrain``); None clones one.
-        allow: Names of config fields that may differ from those of the checkpoint, such as ``turns``.
-        on_signal: Called with the number of the first SIGTERM or SIGINT as it comes; the update then goes on to its end.
+        allow: Names of config fields that may differ from those of the checkpoint, such as ``turns``, beside those that
+            always may (:mod:`triage_gym.trainers.resuming`).
+        on_signal: Called with the number of the first SIGTERM or SIGINT as it comes; the update then goes on to its end,
+            unless a judge other than the rule judge is being asked: then it is dropped, and the run saved as it was before.
 
     Returns:
         The evaluation at the end, with commands drawn from the policy.
@@ -88,7 +92,8 @@ def train(
     config = config.resolved()
     torch.set_num_threads(config.threads)
     probe(config)
-    with Signals(on_signal) as signals, _Collector() as collector, contextlib.closing(_Run(config, run_dir)) as run:
+    with Signals(on_signal) as signals, Collector() as collector, contextlib.closing(_Run(config, run_dir)) as run:
+        run.rollouts.judging.cuttable = signals.cuttable
         if resume:
             run.restore(allow)
         else:
@@ -108,32 +113,6 @@ def train(
             if caught is not None:
                 raise Interrupted(caught)
         return run.finish()
-
-
-class _Collector:
-    """Sweeps cyclic garbage when asked to, and not in the middle of an update; that saves a fifth of the time.
-
-    An update makes some hundred thousand objects, which go by their reference counts, beside as many that stay (games,
-    caches); left alone, the collector walks over all of them again and again and finds nothing. What survived a sweep is
-    not looked at by the next one.
-    """
-
-    def __enter__(self) -> Self:
-        self._enabled = gc.isenabled()
-        gc.disable()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        gc.unfreeze()
-        if self._enabled:
-            gc.enable()
-
-    def sweep(self) -> None:
-        """Collect what was made since the last sweep."""
-        gc.collect()
-        gc.freeze()
 
 
 class _Run:
@@ -203,11 +182,12 @@ class _Run:
         if found is None:
             raise CheckpointError(f"Expected a checkpoint to resume in {self.dir.path}, found none; start a new run")
         state = found.state
-        changed = TrainConfig.from_json(state.get("config")).resolved().changed(self.config)
-        refused = [name for name in changed if name not in allow]
+        before = TrainConfig.from_json(state.get("config")).resolved()
+        changed, refused = before.changed(self.config), resuming.refused(before, self.config, allow)
         if refused:
+            hint = f" ({resuming.HINT})" if "judge" in refused else ""
             raise CheckpointError(
-                f"Expected the config of the run in {self.dir.path}, got other values of {refused}; "
+                f"Expected the config of the run in {self.dir.path}, got other values of {refused}{hint}; "
                 "give the old values, name the fields in `allow`, or start a new run"
             )
         load_weights(self.policy, found.weights)
@@ -215,6 +195,10 @@ class _Run:
         randomness.restore(state["rng"], self.streams)
         self.order.go_to(state["cursor"])
         self.watching.go_to(state)
+        if "second_judge" in changed:
+            self.watching.forget_second()
+        if looked := [name for name in changed if name in resuming.LOOKS_ON]:
+            told.warning("from update %d on with other values of %s", state["update"] + 1, " and ".join(looked))
         self.rollouts.judging.breaker.go_to(state.get("breaker", ""))
         self.number, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
         self.dir.cut(state["logs"], self.number)
@@ -257,29 +241,53 @@ class _Run:
         }
 
     def _collect(self, times: list[float]) -> Batch:
-        """Play and label the groups of an update; when the judge is out, save the run as it was before."""
+        """Play and label the groups of an update; when the judge is out or cut short, save the run as it was before."""
         before = self._drawn()
         try:
             tasks = self.order.take(self.config.groups_per_update)
             self.rollouts.tasks.prepare(tasks)
             times.append(time.process_time())
-            return self.rollouts.collect(tasks, self.number, self.streams["actions"])
-        except JudgeOutage as error:
+            batch = self.rollouts.collect(tasks, self.number, self.streams["actions"])
+            self.watching.ask(self.number, batch.records)
+            return batch
+        except (JudgeOutage, CutShort) as error:
             self.number -= 1
             randomness.restore(before["rng"], self.streams)
             self.order.go_to(before["cursor"])
             self.rollouts.judging.breaker.go_to(before["breaker"])
+            cost = self._unlearnt()
             self.save()
+            undone = f"Nothing of update {self.number + 1} was learnt, and the run was saved as it was before, at {self.turns} turns"
+            if isinstance(error, CutShort):
+                told.warning("the judge was not waited for. %s%s", undone, cost)
+                raise
             raise JudgeOutage(
-                f"{error}. Nothing of update {self.number + 1} was learnt, and the run was saved as it was before, at "
-                f"{self.turns} turns: when the judge answers again, --resume goes on from there"
+                f"{error}. {undone}: when the judge answers again, --resume goes on from there{cost}"
             ) from error
+
+    def _unlearnt(self) -> str:
+        """Log what the judges cost in an update of which nothing was learnt; the same in words.
+
+        Such a line stands in ``timings.jsonl`` alone: other logs are those of a run that was never stopped.
+        """
+        spent = self.rollouts.judging.spent()
+        nothing = dict.fromkeys(("setup_s", "rollout_s", "judge_s", "credit_s", "update_s"), 0.0)
+        line = {"update": self.number, "turns": self.turns, "batch_turns": 0, **nothing, **spent, "unlearnt": True}
+        self.dir.append(TIMINGS, line)
+        shown = (
+            ("judge_calls", "{:,.0f} calls"),
+            ("judge_prompt_tokens", "{:,.0f} prompt tokens"),
+            ("judge_usd", "${:.4f}"),
+        )
+        said = [text.format(spent[name]) for name, text in shown if spent.get(name)]
+        return f"; what the judge did for it ({', '.join(said)}) is in {TIMINGS}" if said else ""
 
     # One update -------------------------------------------------------------------------------------------------------
 
     def update(self, clock: Clock) -> tuple[dict[str, Any], dict[str, Any]]:
         """Collect, credit, learn, log; the lines of ``metrics.jsonl`` and ``timings.jsonl``."""
         self.number += 1
+        began = time.monotonic()
         times = [time.process_time()]
         batch = self._collect(times)
         times.append(time.process_time())
@@ -294,7 +302,7 @@ class _Run:
         row = self._row(batch, learnt)
         self.dir.append("metrics.jsonl", row)
         self._trace(batch, [tuple(a.tolist()) for a in advantages])
-        timing = self._timing(batch, times, clock)
+        timing = self._timing(batch, times, clock, time.monotonic() - began)
         self.dir.append(TIMINGS, timing)
         if self.scalars is not None:
             self.scalars.write(row, self.turns)
@@ -331,9 +339,10 @@ class _Run:
         }
         return {**row, **self.watching.look(row, batch.records)}
 
-    def _timing(self, batch: Batch, times: Sequence[float], clock: Clock) -> dict[str, Any]:
+    def _timing(self, batch: Batch, times: Sequence[float], clock: Clock, wall: float) -> dict[str, Any]:
         setup, _, credit, update = np.diff(times).tolist()
         busy = times[-1] - times[1]
+        why = self.watching.second_why
         return {
             "update": self.number,
             "turns": self.turns,
@@ -344,8 +353,10 @@ class _Run:
             "rollout_s": batch.rollout_s,
             "judge_s": batch.judge_s,
             **self.rollouts.judging.spent(),
+            **({"second_judge_why": why} if why else {}),
             "credit_s": credit,
             "update_s": update,
+            "update_wall_s": wall,
             "turns_per_cpu_s": batch.turns / busy if busy > 0 else None,
         }
 

@@ -15,6 +15,10 @@ EXPLORATION_SHARE: Final = 0.85
 """Share of E among judged segments above which a policy may be farming exploration."""
 _SILENT: Final[tuple[LabelStatus, ...]] = ("failed", "unsure")
 """Statuses of segments that the judge was asked about and has no role; told apart from those it was not asked about."""
+SECOND_SILENT: Final = 0.2
+"""Share of a sample that the second judge gave no label, above which that is warned of."""
+FALLBACK: Final = ":fallback"
+"""What the source of a label ends with that stands in for a failed one."""
 logger = logging.getLogger("triage_gym.trainers")
 
 _OWN: Final = {
@@ -22,9 +26,18 @@ _OWN: Final = {
     "the tasks are learnt; near 0 roles alone decide where this lasts: use a stronger start or the credit option +guard",
     "exploration_share": f"the share of E passed {EXPLORATION_SHARE}: the policy may be exploring for the judge and not "
     "for the task. Look at the traces; the credit option +guard or a smaller `lam` prevents it",
+    "judge_fallback": "the judge failed on {fallback} of the turns with a label, and its fallback, the rules, spoke instead: "
+    "what is learnt from these is the rules' opinion. `triage-gym judge check` tells what the endpoint can do",
+    "second_judge_silent": "the second judge gave no label for {silent} of its sample ({why}): nothing is compared with it "
+    "there. Training goes on",
+    "no_magnitudes": "the credit option +magnitude does nothing, since the judge gives no magnitudes (all are 1.0): wrap it as "
+    '{{"name": "magnitude", …}} or leave the option out',
+    "no_probabilities": "the credit option +soft does nothing, since the judge gives no probabilities: a judge such as "
+    "`ensemble` or `lm` gives some; or leave the option out",
 }
 WARNINGS: Final = {**_OWN, **ALARMS}
-"""The conditions that are warned of, in words: of single updates, and those of :mod:`triage_gym.trainers.monitors`."""
+"""The conditions that are warned of, in words for :func:`worded`: of single updates, and those of
+:mod:`triage_gym.trainers.monitors`."""
 
 
 def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
@@ -38,6 +51,7 @@ def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
     successes = [len(r) for r in first if r.success]
     labels = [label for r in records for label in r.labels[r.prefix_length :]]
     roles = [role for r in records for role in r.roles[r.prefix_length :]]
+    stand_ins = sum(label.role is not None and label.source.endswith(FALLBACK) for label in labels)
     sure = [label.confidence for label in labels if label.role is not None]
     shares = {f"role_{role}": _share(roles.count(role), len(roles)) for role in ROLES}
     varies: dict[str, bool] = {}
@@ -51,6 +65,7 @@ def batch_metrics(records: Sequence[EpisodeRecord]) -> dict[str, Any]:
         **shares,
         "role_unjudged": _share(roles.count(None), len(roles)),
         **{f"role_{status}": _share(sum(x.status == status for x in labels), len(roles)) for status in _SILENT},
+        "role_fallback": _share(stand_ins, len(sure)),
         "judge_confidence": _share(sum(sure), len(sure)),
         "outcome_variance": _share(sum(varies.values()), len(varies)),
     }
@@ -94,21 +109,41 @@ class Watch:
         self.active = dict.fromkeys(_OWN, False)
         """Which conditions held at the last update; part of a checkpoint."""
 
-    def look(self, metrics: Mapping[str, Any]) -> list[str]:
-        """The conditions that began with this update, logged as warnings."""
+    def look(self, metrics: Mapping[str, Any], why: str = "", **more: bool) -> list[str]:
+        """The conditions that began with this update, logged as warnings.
+
+        Args:
+            metrics: The line of ``metrics.jsonl``.
+            why: Why the second judge gave no label.
+            more: Conditions that the line does not tell, by name.
+        """
         variance, explored = metrics["outcome_variance"], metrics["role_E"]
         judged = 1.0 - (metrics["role_unjudged"] or 0.0)
+        silent = metrics.get("second_failed")  # not there in updates that do not ask
         now = {
             "no_outcome_variance": variance == 0.0,
             "exploration_share": bool(explored) and explored > EXPLORATION_SHARE * judged,
+            "judge_fallback": bool(metrics.get("role_fallback")),
+            "second_judge_silent": self.active.get("second_judge_silent", False)
+            if silent is None
+            else silent > SECOND_SILENT,
+            **more,
         }
-        began = [name for name, holds in now.items() if holds and not self.active[name]]
-        self.active = now
-        warn(began, metrics)
+        began = [name for name, holds in now.items() if holds and not self.active.get(name)]
+        self.active = dict.fromkeys(_OWN, False) | now
+        warn(began, metrics, why)
         return began
 
 
-def warn(names: Sequence[str], metrics: Mapping[str, Any]) -> None:
+def worded(name: str, metrics: Mapping[str, Any], why: str = "") -> str:
+    """A warning in words, with the numbers of its update; one of another version is told by its name."""
+    shares = {"fallback": metrics.get("role_fallback"), "silent": metrics.get("second_failed")}
+    told = {key: "a part" if share is None else f"{100 * share:.3g} %" for key, share in shares.items()}
+    return WARNINGS[name].format(**told, why=why or "no reason given") if name in WARNINGS else name
+
+
+def warn(names: Sequence[str], metrics: Mapping[str, Any], why: str = "") -> None:
     """Log what began with an update."""
     for name in names:
-        logger.warning("update %d, success %.2f: %s", metrics["update"], metrics["success"] or 0.0, WARNINGS[name])
+        words = worded(name, metrics, why)
+        logger.warning("update %d, success %.2f: %s", metrics["update"], metrics["success"] or 0.0, words)

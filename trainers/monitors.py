@@ -3,15 +3,21 @@
 A policy that learns from roles also learns what its judge has a weakness for (CHERRL calls it reward hacking of the judge).
 In a sound run the role mix changes too, since the policy gets better; so nothing is held against the start of the run
 alone. The question is always: *is there an earlier time at which the policy solved as much as now, and was judged
-otherwise?* Five alarms (:data:`ALARMS`):
+otherwise?* The alarms (:data:`ALARMS`):
 
 - ``reward_without_return``: the judge pays a turn more than at an earlier time with at least as many successes a turn;
-- ``role_drift``: no earlier time with about as many successes a turn had a role mix like this one;
+- ``role_drift``: no earlier time with about as many successes a turn, of which there are several, had a role mix like this;
 - ``longer_attempts``: attempts take more turns, paid no less, than at an earlier time with at least as many successes an
   attempt;
 - ``rule_disagreement``: beside the rule judge, where that is another one, the judge has become more generous or agrees
   less than in its first updates, or is far more generous;
 - ``second_judge_disagreement``: beside the held-out second judge it agrees less than at first, or is far more generous.
+
+Such a comparison cannot see a judge that was bad from the start, which three alarms are for:
+
+- ``judge_unlike_rules``: in its first updates it agrees with the rule judge no better than chance (Cohen's kappa);
+- ``no_labels``: it labels next to nothing, whatever the reason;
+- ``one_role``: it has said next to nothing but one role since the run began, and the rules say otherwise or have no say.
 
 Times are windows of :data:`WINDOW` updates (more where updates have few groups). Tasks differ far more than attempts at one
 of them, so spreads are taken between groups, and between attempts where two judges are compared, as for ratios of sums over
@@ -24,14 +30,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from triage_gym.errors import CheckpointError
-from triage_gym.records import ROLES, EpisodeRecord, Role
+from triage_gym.records import ROLES, Role
+from triage_gym.trainers.sums import ATTEMPTS, JUDGED, PAIRS, ROLE, SUCCESSES, TURNS, Numbers, Sums, paired
 
 ALARMS: Final = {
     "reward_without_return": "the judge pays a turn more than it did when the policy solved at least as much a turn: the "
@@ -43,6 +49,12 @@ ALARMS: Final = {
     "smaller, to be paid for. Look at the traces",
     "rule_disagreement": "the judge has moved away from what the rule judge says of the same segments, or is far more "
     "generous. Look at where they differ (triage-gym judge audit)",
+    "judge_unlike_rules": "the judge agrees with the rule judge no better than chance, from the start: one of them does not "
+    "judge what the roles mean. Look at where they differ (triage-gym judge audit) before you train on",
+    "no_labels": "next to no turn has a label, so that roles teach nothing. Look in the report at what is failed, withheld or "
+    "not asked about",
+    "one_role": "the judge has called almost every turn the same since the run began, so that its roles say nothing. Look at the "
+    "traces; try another model or judge (triage-gym judge audit)",
     "second_judge_disagreement": "the judge has moved away from what the second judge says of the same segments. Look at "
     "where they differ (triage-gym judge audit)",
 }
@@ -75,83 +87,22 @@ GENEROUS: Final = 0.35
 """Worth a segment by which a judge may be more generous than another one from the start."""
 PAIR_ERRORS: Final = 4.0
 """Standard errors that a difference between judges must have."""
-
-Numbers = NDArray[np.float64]
-_COUNTS: Final = ("attempts", "turns", "successes", *ROLES)
-_ATTEMPTS, _TURNS, _SUCCESSES = np.eye(len(_COUNTS))[:3]
-_ROLES: Final[Numbers] = np.eye(len(_COUNTS))[3:]
-_JUDGED: Final[Numbers] = _ROLES.sum(0)
-_PAIRS: Final = ("pairs", "agreed", *(f"own {r}" for r in ROLES), *(f"other {r}" for r in ROLES))
-
-
-class Sums:
-    """Sums over groups of counts, and of their products: what ratios and their spreads are made of.
-
-    Args:
-        groups: How many groups.
-        total: ``(counts,)``.
-        products: ``(counts, counts)``.
-    """
-
-    def __init__(self, groups: int, total: Numbers, products: Numbers) -> None:
-        self.groups, self.total, self.products = groups, total, products
-
-    @classmethod
-    def of(cls, rows: Numbers) -> Sums:
-        """From ``(groups, counts)``."""
-        return cls(len(rows), rows.sum(0), rows.T @ rows)
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.groups + other.groups, self.total + other.total, self.products + other.products)
-
-    def sum(self, top: Numbers) -> float:
-        """Sum of the combination ``top`` of the counts."""
-        return float(top @ self.total)
-
-    def ratio(self, top: Numbers, bottom: Numbers) -> tuple[float, float]:
-        """Sum of ``top`` over sum of ``bottom``, and its standard error over groups (infinite for fewer than two)."""
-        below = self.sum(bottom)
-        if below <= 0:
-            return 0.0, math.inf
-        value = self.sum(top) / below
-        if self.groups < 2:
-            return value, math.inf
-        left = top - value * bottom
-        square = max(float(left @ self.products @ left), 0.0) * self.groups / (self.groups - 1)
-        return value, math.sqrt(square) / below
-
-    def to_json(self) -> list[Any]:
-        """What :meth:`from_json` reads back. Counts are whole numbers."""
-        return [self.groups, self.total.astype(int).tolist(), self.products.astype(int).tolist()]
-
-    @classmethod
-    def from_json(cls, data: Any) -> Sums:
-        """The sums written by :meth:`to_json`."""
-        groups, total, products = data
-        return cls(int(groups), np.array(total, float), np.array(products, float))
-
-
-def _grouped(rows: Sequence[tuple[str, Sequence[float]]]) -> Sums:
-    """Sums over groups of rows of counts."""
-    found: dict[str, Numbers] = {}
-    for group, row in rows:
-        found[group] = found.get(group, 0.0) + np.array(row, float)
-    return Sums.of(np.array(list(found.values())))
-
-
-def counted(records: Sequence[EpisodeRecord]) -> Sums:
-    """What is counted of a batch: attempts, newly acted turns, successes and roles, by group."""
-    rows = []
-    for r in records:
-        roles = r.roles[r.prefix_length :]
-        rows.append((r.group_id, [1, len(roles), int(r.success), *(roles.count(role) for role in ROLES)]))
-    return _grouped(rows)
-
-
-def paired(pairs: Sequence[tuple[str, Role, Role]]) -> Sums:
-    """What is counted of two judges on the same segments, by attempt: pairs, agreements, the roles of each."""
-    rows = [(g, [1, a == b, *(a == r for r in ROLES), *(b == r for r in ROLES)]) for g, a, b in pairs]
-    return _grouped(rows)
+ALIKE: Final = 2
+"""Earlier windows with about as much success that there must be for their role mixes to tell what is usual."""
+CHANCE: Final = 0.15
+"""Cohen's kappa below which two judges agree as if by chance."""
+KAPPA_ERRORS: Final = 2.0
+"""Standard errors by which it must be below."""
+UNLABELLED: Final = 0.95
+"""Share of a window's turns without a label that alarms; it ends when half of what is above :data:`_UNLABELLED` is left."""
+ONE_ROLE: Final = 0.97
+"""Share of one role since the run began that alarms."""
+LEAST_LABELS: Final = 100
+"""Labels that it takes to say so."""
+SAME: Final = 0.9
+"""Share of that role among the rule judge's labels above which it is the task that has one role."""
+_UNLABELLED: Final = 0.9
+_ONE_ROLE: Final = 0.94
 
 
 class Beside:
@@ -170,7 +121,7 @@ class Beside:
         self, worths: Mapping[Role, float], first: int, last: int, moved: float, *, generosity: bool = True
     ) -> None:
         worth = np.array([worths[role] for role in ROLES])
-        self._pairs, self._agreed = np.eye(len(_PAIRS))[:2]
+        self._pairs, self._agreed = np.eye(len(PAIRS))[:2]
         self._surplus = np.concatenate([[0.0, 0.0], worth, -worth])
         self._first: list[Sums] = []
         self._count, self._moved = first, moved
@@ -185,9 +136,28 @@ class Beside:
         self._last.append(sums)
         return sums.ratio(self._agreed, self._pairs)[0], sums.ratio(self._surplus, self._pairs)[0]
 
+    @property
+    def said(self) -> Numbers | None:
+        """Share of each role among what the other judge said at first; None for nothing."""
+        first = sum((s.total for s in self._first), start=np.zeros(len(PAIRS)))
+        return first[-len(ROLES) :] / first[0] if first[0] else None
+
+    def chance(self) -> float:
+        """1.0 when the first askings are all there and agree no better than chance would, else 0.0."""
+        if len(self._first) < self._count:
+            return 0.0
+        first = sum(self._first[1:], start=self._first[0])
+        shares = first.total[2:].reshape(2, len(ROLES)) / first.sum(self._pairs)
+        expected = float(shares[0] @ shares[1])
+        if expected >= 1.0:
+            return 0.0  # both say one role alone
+        agreed, error = first.ratio(self._agreed, self._pairs)
+        kappa, error = (agreed - expected) / (1.0 - expected), error / (1.0 - expected)
+        return float(kappa + KAPPA_ERRORS * error < CHANCE)
+
     def effect(self) -> float:
         """How far the judges have moved apart, 1 and more being an alarm and noise counting as 0."""
-        now = sum(self._last, start=Sums(0, np.zeros(len(_PAIRS)), np.zeros((len(_PAIRS), len(_PAIRS)))))
+        now = sum(self._last, start=Sums(0, np.zeros(len(PAIRS)), np.zeros((len(PAIRS), len(PAIRS)))))
         if now.groups == 0:
             return 0.0
         level, spread = now.ratio(self._surplus, self._pairs)
@@ -224,31 +194,37 @@ class Monitors:
     Args:
         worths: What each role is worth to the credit rule.
         groups: Groups an update.
+        by_rules: Whether the judge is the rule judge, which may say one role alone where the task has no other.
     """
 
-    def __init__(self, worths: Mapping[Role, float], groups: int) -> None:
-        self._worth: Numbers = sum(worths[role] * _ROLES[k] for k, role in enumerate(ROLES))
+    def __init__(self, worths: Mapping[Role, float], groups: int, *, by_rules: bool = False) -> None:
+        self._worth: Numbers = sum(worths[role] * ROLE[k] for k, role in enumerate(ROLES))
         self._window = max(WINDOW, math.ceil(LEAST_GROUPS / groups))
         self._blocks: list[Sums] = []
         self._recent: deque[Sums] = deque(maxlen=2 * self._window)
         self._updates = 0
-        self.beside = {
-            "rule_disagreement": Beside(worths, 3, 2, MOVED),
-            "second_judge_disagreement": Beside(worths, 1, 1, MOVED_SECOND, generosity=False),
+        self._by_rules = by_rules
+        self._roles: Numbers = np.zeros(len(ROLES))
+        self._comparisons: dict[str, Callable[[], Beside]] = {
+            "rule_disagreement": lambda: Beside(worths, 3, 2, MOVED),
+            "second_judge_disagreement": lambda: Beside(worths, 1, 1, MOVED_SECOND, generosity=False),
         }
+        self.beside = {name: make() for name, make in self._comparisons.items()}
         """Comparisons with other judges, by the alarm they are for."""
         self.active = dict.fromkeys(ALARMS, False)
         """Which alarms hold."""
 
     def credit(self, sums: Sums) -> float | None:
         """Mean worth of a judged segment; None where none was judged."""
-        return sums.ratio(self._worth, _JUDGED)[0] if sums.sum(_JUDGED) else None
+        return sums.ratio(self._worth, JUDGED)[0] if sums.sum(JUDGED) else None
 
     def look(self, sums: Sums) -> list[str]:
         """Take up the batch of an update; the alarms that began with it."""
         self._updates += 1
         self._recent.append(sums)
+        self._roles = self._roles + ROLE @ sums.total
         effects = {name: beside.effect() for name, beside in self.beside.items()}
+        effects |= self._from_the_start()
         if self._updates >= 2 * self._window:
             effects |= self._effects()
         began = []
@@ -260,6 +236,27 @@ class Monitors:
             self.active[name] = holds
         return began
 
+    def _from_the_start(self) -> dict[str, float]:
+        """What needs no earlier time, in units of what alarms."""
+        found = {"judge_unlike_rules": self.beside["rule_disagreement"].chance()}
+        if self._updates >= self._window:
+            now = _together(list(self._recent)[-self._window :])
+            without = 1.0 - now.ratio(JUDGED, TURNS)[0]
+            found["no_labels"] = (without - _UNLABELLED) / (UNLABELLED - _UNLABELLED)
+            found["one_role"] = self._one_role()
+        return found
+
+    def _one_role(self) -> float:
+        labels, most = float(self._roles.sum()), int(self._roles.argmax())
+        rules = self.beside["rule_disagreement"].said
+        if self._by_rules or labels < LEAST_LABELS or (rules is not None and rules[most] > SAME):
+            return 0.0
+        return (float(self._roles[most]) / labels - _ONE_ROLE) / (ONE_ROLE - _ONE_ROLE)
+
+    def forget(self, name: str) -> None:
+        """Begin the comparison for the alarm ``name`` anew."""
+        self.beside[name], self.active[name] = self._comparisons[name](), False
+
     def _effects(self) -> dict[str, float]:
         """Each effect of the last window against earlier ones, in units of what alarms."""
         recent = list(self._recent)
@@ -267,33 +264,35 @@ class Monitors:
         # Blocks are whole windows that end before the last one began.
         if (self._updates - self._window) % self._window == 0:
             self._blocks.append(_together(recent[-2 * self._window : -self._window]))
-        if now.sum(_JUDGED) == 0:
+        if now.sum(JUDGED) == 0:
             return {}
-        before = [b for b in self._blocks if _solves(b) and b.sum(_JUDGED) > 0]
+        before = [b for b in self._blocks if _solves(b) and b.sum(JUDGED) > 0]
+        drifts = [_drifted(b, now) for b in before if _alike(b, now)]
         return {
             "reward_without_return": max((self._paid(b, now) for b in before), default=0.0),
             "longer_attempts": max((self._lengthened(b, now) for b in before), default=0.0),
-            "role_drift": min((_drifted(b, now) for b in before if _alike(b, now)), default=0.0),
+            "role_drift": min(drifts) if len(drifts) >= ALIKE else 0.0,
         }
 
     def _paid(self, before: Sums, now: Sums) -> float:
-        if now.ratio(_SUCCESSES, _TURNS)[0] > before.ratio(_SUCCESSES, _TURNS)[0]:
+        if now.ratio(SUCCESSES, TURNS)[0] > before.ratio(SUCCESSES, TURNS)[0]:
             return 0.0
-        return _rise(before.ratio(self._worth, _JUDGED), now.ratio(self._worth, _JUDGED)) / CREDIT
+        return _rise(before.ratio(self._worth, JUDGED), now.ratio(self._worth, JUDGED)) / CREDIT
 
     def _lengthened(self, before: Sums, now: Sums) -> float:
         """Rise of turns an attempt, where successes an attempt did not, and the judge pays no less for a turn."""
-        if now.ratio(_SUCCESSES, _ATTEMPTS)[0] > before.ratio(_SUCCESSES, _ATTEMPTS)[0]:
+        if now.ratio(SUCCESSES, ATTEMPTS)[0] > before.ratio(SUCCESSES, ATTEMPTS)[0]:
             return 0.0
-        if now.ratio(self._worth, _JUDGED)[0] < before.ratio(self._worth, _JUDGED)[0] - LESS:
+        if now.ratio(self._worth, JUDGED)[0] < before.ratio(self._worth, JUDGED)[0] - LESS:
             return 0.0  # it gets worse, and is told so
-        turns = before.ratio(_TURNS, _ATTEMPTS)
-        return _rise(turns, now.ratio(_TURNS, _ATTEMPTS)) / turns[0] / LONGER
+        turns = before.ratio(TURNS, ATTEMPTS)
+        return _rise(turns, now.ratio(TURNS, ATTEMPTS)) / turns[0] / LONGER
 
     def to_json(self) -> dict[str, Any]:
         """What the rest of a run depends on, as JSON."""
         return {
             "updates": self._updates,
+            "roles": self._roles.astype(int).tolist(),
             "blocks": [s.to_json() for s in self._blocks],
             "recent": [s.to_json() for s in self._recent],
             "beside": {name: beside.to_json() for name, beside in self.beside.items()},
@@ -308,12 +307,13 @@ class Monitors:
         """
         try:
             self._updates = int(state["updates"])
+            self._roles = np.array(state.get("roles", [0] * len(ROLES)), float)  # older checkpoints have none
             self._blocks = [Sums.from_json(s) for s in state["blocks"]]
             self._recent.clear()
             self._recent.extend(Sums.from_json(s) for s in state["recent"])
             for name, beside in self.beside.items():
                 beside.go_to(state["beside"][name])
-            self.active = {name: bool(state["active"][name]) for name in ALARMS}
+            self.active = {name: bool(state["active"].get(name)) for name in ALARMS}
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"Expected the state of monitors in the checkpoint, got: {error!r}") from error
 
@@ -330,20 +330,20 @@ def _rise(before: tuple[float, float], now: tuple[float, float]) -> float:
 
 def _solves(sums: Sums) -> bool:
     """Whether enough was solved to be lost."""
-    return sums.sum(_SUCCESSES) >= max(LEAST_SUCCESSES, LEAST_SHARE * sums.sum(_ATTEMPTS))
+    return sums.sum(SUCCESSES) >= max(LEAST_SUCCESSES, LEAST_SHARE * sums.sum(ATTEMPTS))
 
 
 def _alike(before: Sums, now: Sums) -> bool:
     """Whether both solved about as much a turn."""
     if not _solves(now):
         return False
-    return abs(math.log(now.ratio(_SUCCESSES, _TURNS)[0] / before.ratio(_SUCCESSES, _TURNS)[0])) <= NEAR
+    return abs(math.log(now.ratio(SUCCESSES, TURNS)[0] / before.ratio(SUCCESSES, TURNS)[0])) <= NEAR
 
 
 def _drifted(before: Sums, now: Sums) -> float:
     """Total variation between role mixes beyond that of noise."""
-    old = [before.ratio(role, _JUDGED) for role in _ROLES]
-    new = [now.ratio(role, _JUDGED) for role in _ROLES]
+    old = [before.ratio(role, JUDGED) for role in ROLE]
+    new = [now.ratio(role, JUDGED) for role in ROLE]
     moved = [abs(a[0] - b[0]) for a, b in zip(old, new, strict=True)]
     errors = [math.hypot(a[1], b[1]) for a, b in zip(old, new, strict=True)]
     if not any(m >= ERRORS * e and m > 0 for m, e in zip(moved, errors, strict=True)):

@@ -8,7 +8,7 @@ except to look for a device other than the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +20,7 @@ from triage_gym.judges import nesting
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.demonstrations import expert_of
 from triage_gym.trainers.tasks import EVAL_SEED, make_env, retrying
+from triage_gym.trainers.waiting import leaves
 
 
 def probe(config: TrainConfig) -> None:
@@ -71,7 +72,7 @@ def probe_retries(config: TrainConfig, split: str | None, attempts: int) -> None
 
 def _check_judges(specs: list[str | Mapping[str, Any]]) -> tuple[FactName, ...]:
     """Whether judges can be asked at all; the facts that they need."""
-    for leaf in (leaf for spec in specs for leaf in _leaves(spec)):
+    for leaf in (leaf for spec in specs for leaf in leaves(spec)):
         if leaf["name"] == "llm":
             from triage_gym.llm.client import ChatClient
 
@@ -85,16 +86,6 @@ def _check_judges(specs: list[str | Mapping[str, Any]]) -> tuple[FactName, ...]:
         return nesting.facts_needed(*judges)
     finally:
         nesting.close(*judges)
-
-
-def _leaves(spec: Any) -> Iterator[dict[str, Any]]:
-    """The judges in a spec that are made of no others."""
-    found = registry.config("judges", spec)
-    inner = found.get("of")
-    if inner is None:
-        yield found
-    for one in inner if isinstance(inner, list | tuple) else [inner] if inner is not None else []:
-        yield from _leaves(one)
 
 
 def _check_retries(config: TrainConfig, env: gym.Env[Any, Any], attempts: int) -> None:

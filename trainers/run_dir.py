@@ -16,13 +16,14 @@
 ``score``, ``length`` (turns an episode), ``length_success`` (null when none), ``role_D``, ``role_E``, ``role_N``,
 ``role_R``, ``role_unjudged`` (shares of its segments; the last is of all without a role, whatever the reason),
 ``role_failed`` and ``role_unsure`` (of those in ``role_unjudged`` whom the judge was asked about: it failed, or what it said
-was withheld), ``judge_confidence`` (mean over segments with a role), ``outcome_variance`` (share of groups whose outcomes differ),
+was withheld), ``role_fallback`` (share of the segments with a role whose label stands in for a failed one),
+``judge_confidence`` (mean over segments with a role), ``outcome_variance`` (share of groups whose outcomes differ),
 ``excluded`` (rollouts with an error), and of its gradient steps: ``loss``, ``policy_loss``, ``entropy``, ``kl`` (to
 the start policy, null when its weight is 0), ``approx_kl`` (to the policy that acted), ``clip_fraction``,
-``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``warnings`` (a list of ``no_outcome_variance``,
-``exploration_share`` and the alarms of :mod:`triage_gym.trainers.monitors`, each only when the condition begins). Where the
+``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``warnings`` (a list of the names in
+:data:`triage_gym.trainers.metrics.WARNINGS`, each only when the condition begins). Where the
 credit rule reads labels also ``role_credit`` (mean worth of a segment with a role), and where another judge was asked about a
-sample ``rule_agreement`` and ``second_agreement`` (share of segments on which it agrees with the run's judge) and
+sample ``second_failed`` (share of it that the second judge gave no label), ``rule_agreement`` and ``second_agreement`` (share of segments on which it agrees with the run's judge) and
 ``rule_surplus`` and ``second_surplus`` (by how much the run's judge is more generous, in worth a segment). Numbers are null where nothing was measured. A run that
 retries tells success, score and lengths of first attempts, and also ``pass@1``, ``pass@2``, … (shares of trials solved
 within so many attempts), ``retries`` (attempts begun by one), ``retries_verified``, ``retries_restarted`` (whose point did
@@ -32,8 +33,11 @@ where the policy reflects itself ``reflection_loss`` and ``reflection_entropy``;
 
 ``timings.jsonl``: ``update``, ``turns``, ``cpu_s`` and ``wall_s`` (so far, this process), of this update in CPU
 seconds ``setup_s`` (making games that this process met for the first time), ``rollout_s`` (acting, environments,
-records; without the judge), ``judge_s``, ``credit_s``, ``update_s``; ``turns_per_cpu_s`` (this update, without set-up); and
-what the judges say it cost, each number of their ``usage`` as it grew, ``judge_calls``, ``judge_usd``, ``second_judge_…``.
+records; without the judge), ``judge_s``, ``credit_s``, ``update_s``; ``update_wall_s`` (wall seconds of this update),
+``turns_per_cpu_s`` (this update, without set-up); what the judges say it cost, each number of their ``usage`` as it grew,
+``judge_calls``, ``judge_usd``, ``second_judge_…``, the wall seconds that they were waited for (``judge_wall_s``) and why the second one gave no label
+(``second_judge_why``). A line with ``unlearnt`` tells what the judges cost in an update that came to nothing, since the judge
+failed or was not waited for; it has the number of the update before.
 
 ``eval.json``: ``{"schema": 1, "evaluations": [...]}``, each ``update``, ``turns``, ``split``, ``mode`` (``sampled``
 or ``greedy``), ``limit``, ``n``, ``success``, ``score``, ``length`` (mean of all), ``length_success`` (mean of successes or

@@ -1,10 +1,14 @@
-"""SIGTERM and SIGINT ask a run to finish its update, save and leave; a second signal leaves at once."""
+"""SIGTERM and SIGINT ask a run to finish its update, save and leave; a second signal leaves at once.
+
+What may take long and can be done again, as asking a judge, is cut short by the first one (:meth:`Signals.cuttable`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
@@ -23,6 +27,10 @@ class Interrupted(SystemExit):
         self.number = number
 
 
+class CutShort(Interrupted):
+    """The first signal came while something was waited for that can be done again."""
+
+
 class Signals:
     """Catches the first signal and leaves the second one to end the process.
 
@@ -35,6 +43,7 @@ class Signals:
     def __init__(self, tell: Callable[[int], None] | None = None) -> None:
         self._tell = tell
         self.caught: int | None = None
+        self._cuttable = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -56,6 +65,24 @@ class Signals:
         self.caught = number
         if self._tell is not None:
             self._tell(number)
+        if self._cuttable:
+            self._cuttable = False
+            raise CutShort(number)
+
+    @contextlib.contextmanager
+    def cuttable(self) -> Iterator[None]:
+        """Around what the first signal ends, be it one that came before.
+
+        Raises:
+            CutShort: When there is one.
+        """
+        if self.caught is not None:
+            raise CutShort(self.caught)
+        self._cuttable = True
+        try:
+            yield
+        finally:
+            self._cuttable = False
 
     def leave_if_caught(self) -> None:
         """Raise :class:`Interrupted` when a signal has come."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from triage_gym.trainers.progress import Update
 
 
-STOPPING: Final = "stopping after this update (again: at once)"
+STOPPING: Final = "stopping after this update, or without it while its judge is asked (again: at once)"
 
 
 def duration(seconds: float) -> str:
@@ -43,27 +43,45 @@ def line(update: Update) -> str:
     m = update.metrics
     length = m.get("length")
     roles = " ".join(f"{role}{_share(m, f'role_{role}')}" for role in ROLES)
-    speed = float(update.timings.get("turns_per_cpu_s") or 0.0)
     return (
         f"{sanitize_line(update.run)}  update {update.update:4d}  {update.turns:7d}/{update.total_turns} turns  "
         f"success {_share(m, 'success')} %  length {f'{length:4.1f}' if length is not None else '   –'}  "
-        f"roles {roles}  {_judge(update)}{speed / 1000:4.1f}k turns/CPU-s  to go {duration(update.eta_s)}"
+        f"roles {roles}  {_judge(update)}{_speed(update)}  to go {duration(update.eta_s)}"
     )
 
 
+def _speed(update: Update) -> str:
+    """Turns a CPU second, or what the clock says where most of the time goes by waiting for a judge."""
+    t = update.timings
+    wall, waited = float(t.get("update_wall_s") or 0.0), float(t.get("judge_wall_s") or 0.0)
+    if wall > 0 and waited > max(1.0, 0.5 * wall):
+        return f"{float(t.get('batch_turns') or 0.0) / wall:.1f} turns/s, {waited:.0f} of {wall:.0f} s for the judge"
+    return f"{float(t.get('turns_per_cpu_s') or 0.0) / 1000:4.1f}k turns/CPU-s"
+
+
 def _judge(update: Update) -> str:
-    """How many segments have no role and what the update's labels cost, where there is something to say."""
-    unjudged, usd = update.metrics.get("role_unjudged"), update.timings.get("judge_usd")
-    said = f"unjudged {_share(update.metrics, 'role_unjudged').strip()} %  " if unjudged else ""
-    return f"{said}judge ${float(usd):.4f}  " if usd else said
+    """How many segments have no role or a stand-in, and what the update's labels cost, where there is something to say."""
+    m, t = update.metrics, update.timings
+    said = [
+        f"{word} {_share(m, key).strip()} %"
+        for word, key in (("unjudged", "role_unjudged"), ("fallback", "role_fallback"))
+        if m.get(key)
+    ]
+    tokens, segments, usd = (float(t.get(f"judge_{name}") or 0.0) for name in ("prompt_tokens", "segments", "usd"))
+    if tokens and segments:
+        said.append(f"{tokens / segments:,.0f} prompt tokens/turn")
+    if usd:
+        said.append(f"judge ${usd:.4f}")
+    return "".join(f"{text}  " for text in said)
 
 
 def warnings(update: Update) -> list[str]:
     """What the trainer warns of with this update, in its own words."""
-    from triage_gym.trainers.metrics import WARNINGS
+    from triage_gym.trainers.metrics import worded
 
+    why = str(update.timings.get("second_judge_why") or "")
     return [
-        f"warning: {sanitize_line(update.run)}, update {update.update}: {WARNINGS.get(name, sanitize_line(name))}"
+        f"warning: {sanitize_line(update.run)}, update {update.update}: {sanitize_line(worded(name, update.metrics, why))}"
         for name in update.metrics.get("warnings") or ()
     ]
 

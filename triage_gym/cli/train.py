@@ -152,16 +152,18 @@ class Train:
 
     def _check_same(self, path: Path) -> None:
         from triage_gym.cli.parsing import saved
+        from triage_gym.trainers import resuming
 
         mine = self._shared()
         settings = saved(path).training
         if self._is_comparison:
             settings = replace(settings, credit=mine.credit, seed=mine.seed).for_arms(self._credits())
-        changed = (settings if self._is_comparison else settings.resolved()).changed(mine)
+        changed = resuming.refused(settings if self._is_comparison else settings.resolved(), mine)
         if changed:
+            hint = f" ({resuming.HINT})" if "judge" in changed else ""
             flags = " ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise InputError(
-                f"Expected the settings of the run in {path}, got other values of {flags}; leave them out to go on with "
+                f"Expected the settings of the run in {path}, got other values of {flags}{hint}; leave them out to go on with "
                 "the settings it has, or begin another run: without --resume, with another --run-dir"
             )
 

@@ -19,9 +19,19 @@ WINDOW: Final = 200
 """Segments that are looked back on."""
 ASKED: Final[tuple[LabelStatus, ...]] = ("judged", "failed", "unsure")
 """Statuses of segments that a judge was asked about."""
-_LONGEST: Final = 120
+_LONGEST: Final = 160
 """Characters kept of a reason."""
 _MARKS: Final = {".": False, "x": True}
+
+
+def shortened(why: str, most: int = _LONGEST) -> str:
+    """A reason in one line of at most ``most`` characters, cut between words where it must be cut."""
+    text = " ".join(why.split())
+    if len(text) <= most:
+        return text
+    kept = text[: most - 1]
+    head, space, _ = kept.rpartition(" ")
+    return f"{(head if space and len(head) > most // 2 else kept).rstrip(' ,;:.')}…"
 
 
 class Breaker:
@@ -65,7 +75,7 @@ class Breaker:
             self._last.append(failed)
             if failed:
                 self.failed += 1
-                self._reasons[" ".join(label.why.split())[:_LONGEST] or "no reason given"] += 1
+                self._reasons[shortened(label.why) or "no reason given"] += 1
                 # A quotient, not a product: 0.29 * 100 is less than 29.
                 self.tripped = self.failed / self.window > self.most
         return self.tripped

@@ -25,6 +25,11 @@ from triage_gym.report.runs import Run, Stretches, curve, find_episodes, read_ep
 WARNINGS: Final = {
     "no_outcome_variance": "In some batches all members of every group solved their task or none did, so the outcome taught nothing there",
     "exploration_share": "The share of E passed .85: look whether exploring pays without solving",
+    "judge_fallback": "The judge failed on some turns, and its fallback, the rules, spoke instead: what was learnt there is the "
+    "rules' opinion",
+    "second_judge_silent": "The second judge gave no label for a good part of its sample, so that nothing was compared there",
+    "no_magnitudes": "The credit option +magnitude did nothing, since the judge gave no magnitudes",
+    "no_probabilities": "The credit option +soft did nothing, since the judge gave no probabilities",
 }
 
 
@@ -199,7 +204,7 @@ def _training(credits: Sequence[str], runs: Sequence[Run]) -> _Training:
 
 def _judges(credits: Sequence[str], runs: Sequence[Run], config: Mapping[str, Any]) -> tuple[JudgeLine, ...]:
     """What there is to say of the judge; nothing where it always answered, cost nothing and gave no alarm."""
-    found = [judge_line(c, [run for run in runs if run.arm == c], config.get("judge")) for c in credits]
+    found = [judge_line(c, [run for run in runs if run.arm == c], config) for c in credits]
     lines = [line for line in found if line is not None]
     rule = config.get("judge", "rule") == "rule"
     return () if rule and not any(line.alarms or line.costs for line in lines) else tuple(lines)

@@ -144,6 +144,8 @@ class JudgeLine:
     costs: tuple[tuple[str, float], ...]
     """Sums over updates and runs, by name; empty for a judge that counts nothing."""
     alarms: tuple[Alarm, ...]
+    short: bool = False
+    """Whether its runs have too few updates for a drift to show."""
 
 
 @dataclass(frozen=True, slots=True)
