@@ -8,6 +8,7 @@ how many labels come at a time makes no difference. Withheld labels (``unsure``)
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Final
@@ -21,12 +22,16 @@ ASKED: Final[tuple[LabelStatus, ...]] = ("judged", "failed", "unsure")
 """Statuses of segments that a judge was asked about."""
 _LONGEST: Final = 160
 """Characters kept of a reason."""
+_TRIES: Final = re.compile(r" \(\d+ tr(?:y|ies)\)")
 _MARKS: Final = {".": False, "x": True}
 
 
 def shortened(why: str, most: int = _LONGEST) -> str:
-    """A reason in one line of at most ``most`` characters, cut between words where it must be cut."""
-    text = " ".join(why.split())
+    """A reason in one line of at most ``most`` characters, cut between words where it must be cut.
+
+    How often it was tried is left out, which would tell equal reasons apart.
+    """
+    text = _TRIES.sub("", " ".join(why.split()))
     if len(text) <= most:
         return text
     kept = text[: most - 1]

@@ -38,7 +38,7 @@ _NOTE: Final = (
     "a role get the outcome term only: failed ones were asked about, withheld ones were not sure enough, the rest was not "
     "asked about. Fallback is the share of labels that the rules gave where the judge failed."
 )
-_SHORT: Final = "Too short to tell whether the judge drifts: that takes two windows of updates."
+_SHORT: Final = "Too short to tell whether the judge drifts: that takes %d updates."
 _SILENT: Final = "No alarm about the judge."
 
 
@@ -92,7 +92,7 @@ def _some(places: Sequence[str], most: int = 3) -> str:
 
 
 def _no_alarm(lines: Sequence[JudgeLine]) -> str:
-    return _SHORT if all(line.short for line in lines) else _SILENT
+    return _SHORT % min(line.short for line in lines) if all(line.short for line in lines) else _SILENT
 
 
 def section(view: View) -> Markup | None:

@@ -90,7 +90,7 @@ def judge_line(arm: str, runs: Sequence[Run], config: Mapping[str, Any]) -> Judg
     ]
     means = tuple((key, _mean(runs, key)) for key in SHARES)
     window = max(_WINDOW, math.ceil(_GROUPS / max(1.0, files.number(config, "groups_per_update", "config") or 8.0)))
-    short = all(len(run.updates) < 2 * window for run in runs)
+    short = 2 * window if all(len(run.updates) < 2 * window for run in runs) else 0
     return JudgeLine(arm, judge_name(config.get("judge")), means, tuple(costs.items()), tuple(alarms), short)
 
 

@@ -144,8 +144,8 @@ class JudgeLine:
     costs: tuple[tuple[str, float], ...]
     """Sums over updates and runs, by name; empty for a judge that counts nothing."""
     alarms: tuple[Alarm, ...]
-    short: bool = False
-    """Whether its runs have too few updates for a drift to show."""
+    short: int = 0
+    """How many updates it takes for a drift to show, where its runs have fewer; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
