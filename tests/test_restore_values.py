@@ -56,7 +56,8 @@ def test_text_of_is_json_for_what_is_not_text() -> None:
     assert text_of(np.int64(3)) == "3"
     assert text_of({"b": np.array([1, 2]), "a": (None, 0.5)}) == '{"a": [null, 0.5], "b": [1, 2]}'
     assert text_of(RoleLabel(1, "D")) == (
-        '{"confidence": 1.0, "probabilities": null, "role": "D", "source": "", "status": "judged", "step": 1, "why": ""}'
+        '{"confidence": 1.0, "magnitude": 1.0, "probabilities": null, "role": "D", "source": "", '
+        '"status": "judged", "step": 1, "why": ""}'
     )
     with pytest.raises(InputError, match="object"):
         text_of(object())

@@ -32,6 +32,7 @@ from triage_gym.wrappers import (
     PivotRetryWrapper,
     RoleJudgeWrapper,
     SegmentCreditWrapper,
+    StateFactsWrapper,
 )
 
 register_envs()
@@ -58,6 +59,7 @@ STACKS: dict[str, Make] = {
     ),
     "AdmissibleActionWrapper": lambda: AdmissibleActionWrapper(corridor(), 4),
     "HistoryWrapper": lambda: HistoryWrapper(corridor(), 3, 300),
+    "StateFactsWrapper": lambda: StateFactsWrapper(corridor(), ["learnt", "distance"]),
     "whole": lambda: AdmissibleActionWrapper(HistoryWrapper(three()), 4),
 }
 
