@@ -73,6 +73,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from triage_gym.errors import CheckpointError, InputError
+from triage_gym.files import replacing
 
 LOGS: Final = ("metrics.jsonl", "traces.jsonl")
 """Append-only files whose length is part of a checkpoint."""
@@ -82,13 +83,8 @@ TIMINGS: Final = "timings.jsonl"
 
 def write_json(path: Path, data: Any) -> None:
     """Replace ``path`` by ``data`` as JSON, so that a reader sees the old file or the new one, never half of one."""
-    tmp = path.with_name(f".{path.name}.tmp")
-    with tmp.open("w", encoding="utf-8") as file:
-        json.dump(data, file, indent=1, allow_nan=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(tmp, path)
+    with replacing(path) as file:
+        file.write(json.dumps(data, indent=1, allow_nan=False).encode() + b"\n")
 
 
 def read_json(path: Path) -> Any:

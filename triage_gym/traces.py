@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 from triage_gym import strict_json
 from triage_gym.errors import InputError
+from triage_gym.files import numbered_lines, replacing
 from triage_gym.records import EpisodeRecord
 
 MAX_LINE: Final = 32 * 1024 * 1024
@@ -199,28 +200,14 @@ def truncate_after(path: str | os.PathLike[str], update: int) -> int:
     path = Path(path)
     if not path.exists():
         return 0
-    tmp = path.with_name(f".{path.name}.tmp")
-    try:
-        dropped = _copy_until(path, tmp, update)
-        os.replace(tmp, path)
-    except BaseException:
-        tmp.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-    return dropped
-
-
-def _copy_until(path: Path, target: Path, update: int) -> int:
-    """Copy the whole lines up to ``update``, safely on the disk; how many lines were left out."""
     dropped = 0
-    with target.open("wb") as out:
+    with replacing(path) as out:
         for number, line in _lines(path):
             if line.endswith(b"\n") and _decode(line, f"line {number} of {path}").update <= update:
                 out.write(line)
             else:
                 dropped += 1
-        out.flush()
-        os.fsync(out.fileno())
+    _sync_folder(path.parent)
     return dropped
 
 
@@ -231,12 +218,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except OSError as error:
         raise InputError(f"Expected a readable file at {path}, got: {error}") from error
     with file:
-        number = 0
-        while line := file.readline(MAX_LINE + 1):
-            number += 1
-            if len(line) > MAX_LINE:
-                raise InputError(f"Expected lines of at most {MAX_LINE} bytes in {path}, got a longer line {number}")
-            yield number, line
+        yield from numbered_lines(file, MAX_LINE, path)
 
 
 def _decode(line: bytes, where: str) -> Trace:

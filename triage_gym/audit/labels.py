@@ -21,6 +21,7 @@ from typing import IO, Any, Final, NamedTuple, cast
 
 from triage_gym import strict_json
 from triage_gym.errors import InputError
+from triage_gym.files import numbered_lines, replacing
 from triage_gym.protocols import Window
 from triage_gym.records import ROLES, Role
 from triage_gym.windows import window_from_json, window_to_json
@@ -198,12 +199,7 @@ def read_labels(path: str | os.PathLike[str]) -> list[LabelledWindow]:
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with _opened(path) as file:
-            number = 0
-            while line := file.readline(MAX_LINE + 1):
-                number += 1
-                if len(line) > MAX_LINE:
-                    raise InputError(f"Expected lines of at most {MAX_LINE} bytes, got a longer one at {path}:{number}")
-                yield number, line
+            yield from numbered_lines(file, MAX_LINE, path)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"Expected a readable label file at {path}, got: {error}") from error
 
@@ -226,16 +222,8 @@ def write_labels(path: str | os.PathLike[str], rows: Iterable[LabelledWindow]) -
             file.write(data)
         data = held.getvalue()
     target.parent.mkdir(parents=True, exist_ok=True)
-    tmp = target.with_name(f".{target.name}.tmp")
-    try:
-        with tmp.open("wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(tmp, target)
-    except BaseException:
-        tmp.unlink(missing_ok=True)
-        raise
+    with replacing(target) as out:
+        out.write(data)
 
 
 def _encoded(rows: Sequence[LabelledWindow]) -> Iterator[bytes]:
