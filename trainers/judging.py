@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -93,8 +93,8 @@ class Judging:
         self.is_rule = isinstance(self.judge, RuleJudge)
         self.asks = self.matters or self.is_rule
         """Whether segments are labelled."""
-        watched = self.matters and config.second_judge is not None
-        self.second: Judge | None = nesting.inner(config.second_judge or "rule") if watched else None
+        second = config.second_judge if self.matters else None
+        self.second: Judge | None = None if second is None else nesting.inner(second)
         """Asked about a sample now and then; what it says is compared and never learnt from."""
         self.breaker = Breaker(config.judge_failures)
         self.cuttable: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
@@ -122,8 +122,8 @@ class Judging:
                 for r in records
             ]
         judge = self.judge
-        if not self.matters and records and records[0].domain not in RULES and judge == RuleJudge():
-            judge = RuleJudge("generic")  # what it falls back on; not worth a warning when nothing is learnt from it
+        if isinstance(judge, RuleJudge) and not self.matters:
+            judge = replace(judge, warn=False)  # that it has no rules is no news when nothing is learnt from it
         return label_records(records, judge, outcome_text=outcome_text, ask=self._ask)
 
     def _ask(self, judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[list[RoleLabel]]:

@@ -27,10 +27,11 @@ logger = logging.getLogger(__name__)
 def leaves(spec: Any) -> Iterator[dict[str, Any]]:
     """The judges in a spec that are made of no others, each as its config."""
     found = registry.config("judges", spec)
-    inner = found.get("of")
-    if inner is None:
+    within = found.get("of")
+    if within is None:
         yield found
-    for one in inner if isinstance(inner, list | tuple) else [inner] if inner is not None else []:
+        return
+    for one in within if isinstance(within, list | tuple) else [within]:
         yield from leaves(one)
 
 

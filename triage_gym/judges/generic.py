@@ -45,6 +45,8 @@ REFUSALS: Final = (
 """How a reply begins that refuses the action, in lower case."""
 MAX_TEXT: Final = 16_384
 """Characters of each text that are searched for new words."""
+SPLIT: Final = str.maketrans(dict.fromkeys("\"'`.,;:!?()[]{}<>*=-_/\\|", " "))
+"""Makes signs that end a word white space."""
 
 
 def verdict(window: Window) -> tuple[Role, str]:
@@ -54,8 +56,8 @@ def verdict(window: Window) -> tuple[Role, str]:
     before = [(_same(pair.action), pair.observation.strip()) for pair in window.past]
     if (action, reply) in before:
         return "R", "repeated: the answer was known"
-    if not changed and _refuses(reply):
-        again = any(earlier == action and _refuses(said) for earlier, said in before)
+    if not changed and refuses(reply):
+        again = any(earlier == action and refuses(said) for earlier, said in before)
         return ("R", "refused again") if again else ("N", "refused")
     if reply == window.observation.strip():
         return ("E", "shows what was hidden") if learnt else ("N", "nothing changed")
@@ -74,7 +76,8 @@ def _same(action: str) -> str:
     return " ".join(action.split()).lower()
 
 
-def _refuses(reply: str) -> bool:
+def refuses(reply: str) -> bool:
+    """Whether a stripped answer begins with the wording by which environments refuse an action."""
     return reply[:64].lower().lstrip("-*>[(\"' ").startswith(REFUSALS)
 
 
@@ -91,11 +94,8 @@ def _new_word(window: Window) -> str:
     for pair in window.past:
         known |= _words(pair.observation) | _words(pair.action)
     text = window.next_observation[:MAX_TEXT].lower()
-    return next((w[:64] for w in text.translate(_SPLIT).split() if w.isalpha() and w not in known), "")
-
-
-_SPLIT: Final = str.maketrans(dict.fromkeys("\"'`.,;:!?()[]{}<>*=-_/\\|", " "))
+    return next((w[:64] for w in text.translate(SPLIT).split() if w.isalpha() and w not in known), "")
 
 
 def _words(text: str) -> set[str]:
-    return set(text[:MAX_TEXT].lower().translate(_SPLIT).split())
+    return set(text[:MAX_TEXT].lower().translate(SPLIT).split())

@@ -9,11 +9,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from triage_gym.judges.generic import REFUSALS
+from triage_gym.judges.generic import MAX_TEXT, SPLIT, refuses
 from triage_gym.protocols import Window
 
-MAX_TEXT: Final = 16_384
-"""Characters of each text whose words are compared."""
 MAX_ACTION: Final = 200
 """Characters of an action that are read."""
 _SMALL: Final = frozenset(
@@ -21,7 +19,6 @@ _SMALL: Final = frozenset(
 )
 _HARMLESS: Final = frozenset(("check", "examine", "go", "inspect", "inventory", "look", "read", "search", "wait"))
 """Verbs that change nothing which could be undone."""
-_SPLIT: Final = str.maketrans(dict.fromkeys("\"'`.,;:!?()[]{}<>*=-_/\\|", " "))
 
 
 def is_repeated(window: Window) -> bool:
@@ -36,7 +33,7 @@ def is_unchanged(window: Window) -> bool:
 
 def is_refused(window: Window) -> bool:
     """Whether the answer begins with the wording by which environments refuse an action."""
-    return window.next_observation.lstrip()[:64].lower().startswith(REFUSALS)
+    return refuses(window.next_observation.strip())
 
 
 def is_known(window: Window) -> bool:
@@ -73,18 +70,18 @@ def may_undo(window: Window) -> bool:
 
 
 def names(text: str) -> set[str]:
-    """Each word with the number right after it, of the first :data:`MAX_TEXT` characters."""
-    parts = text[:MAX_TEXT].lower().translate(_SPLIT).split()
+    """Each word with the number right after it, of the first :data:`~triage_gym.judges.generic.MAX_TEXT` characters."""
+    parts = text[:MAX_TEXT].lower().translate(SPLIT).split()
     return {f"{a} {b}" for a, b in pairwise(parts) if a.isalpha() and b.isdigit()}
 
 
 @lru_cache(4096)
 def _parts(action: str) -> tuple[str, frozenset[str]]:
     """The first word, and what is left without small words."""
-    verb, *rest = action[:MAX_ACTION].lower().translate(_SPLIT).split() or [""]
+    verb, *rest = action[:MAX_ACTION].lower().translate(SPLIT).split() or [""]
     return verb, frozenset(rest) - _SMALL
 
 
 def words(text: str) -> set[str]:
-    """The words of the first :data:`MAX_TEXT` characters, in lower case, numbers and signs left out."""
-    return {word for word in text[:MAX_TEXT].lower().translate(_SPLIT).split() if word.isalpha()}
+    """The words of the first :data:`~triage_gym.judges.generic.MAX_TEXT` characters, in lower case, numbers and signs left out."""
+    return {word for word in text[:MAX_TEXT].lower().translate(SPLIT).split() if word.isalpha()}

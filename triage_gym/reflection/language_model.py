@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from triage_gym.errors import InputError, MalformedReflection
+from triage_gym.judges.untrusted import cut
 from triage_gym.llm.client import ChatClient
 from triage_gym.llm.completion import Completion
 from triage_gym.records import EpisodeRecord, Reflection
@@ -107,8 +108,8 @@ class LLMReflector:
         form = _FORMATS["json" if self._form == "json" else "tag"]
         turns = _fitted(record, hidden, self._most)
         asked = (
-            f"Task: {json.dumps(_cut(task, self._most // 4), ensure_ascii=False)}\n"
-            f"First observation: {json.dumps(_cut(start, self._most // 4), ensure_ascii=False)}\n"
+            f"Task: {json.dumps(cut(task, self._most // 4), ensure_ascii=False)}\n"
+            f"First observation: {json.dumps(cut(start, self._most // 4), ensure_ascii=False)}\n"
             f"The turns, 0 to {len(record) - 1}:\n{turns}\n\n"
             f"Which is the earliest wrong turn, 0 to {len(record) - 1}? {form}"
         )
@@ -138,8 +139,8 @@ def _fitted(record: EpisodeRecord, hidden: Sequence[str], most: int) -> str:
             json.dumps(
                 {
                     "turn": turn,
-                    "action": _cut(segment.action, max(longest, 60)),
-                    "observation": _cut(answers[turn], longest),
+                    "action": cut(segment.action, max(longest, 60)),
+                    "observation": cut(answers[turn], longest),
                 },
                 ensure_ascii=False,
             )
@@ -167,11 +168,3 @@ def _that_fit(lines: Sequence[str], room: int) -> int:
         if used > room:
             return count
     return len(lines)
-
-
-def _cut(text: str, longest: int) -> str:
-    """``text`` in at most ``longest`` characters, the middle left out: what matters often stands at an end."""
-    if len(text) <= longest:
-        return text
-    tail = longest // 3
-    return f"{text[: longest - tail - 1]}…{text[len(text) - tail :]}"
