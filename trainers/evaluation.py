@@ -19,7 +19,7 @@ import torch
 from triage_gym import registry
 from triage_gym.errors import CheckpointError, InputError
 from triage_gym.judges.labelling import label_record
-from triage_gym.judges.rule import RULES, RuleJudge
+from triage_gym.judges.rule import RuleJudge
 from triage_gym.protocols import Judge
 from triage_gym.records import EpisodeRecord, RetryFrom
 from triage_gym.trainers import checkpoint
@@ -232,18 +232,10 @@ class Evaluator:
         regressions = None
         if self._judge is not None:
             outcome_text = self._vector.metadata.get("outcome_text", ())
-            judged = label_record(record, self._afterwards(record), outcome_text=outcome_text)
+            judged = label_record(record, self._judge, outcome_text=outcome_text)
             regressions = sum(role == "R" for role in judged.roles)
         solved_at = next((r.attempt for r in records if r.success and r.error is None), None)
         return TaskResult(name, task_type, record.success, len(record), regressions, record.score, solved_at)
-
-    def _afterwards(self, record: EpisodeRecord) -> Judge:
-        """Who is asked about ``record``: of a run with a judge of its own, the generic rules are no cause for a warning."""
-        assert self._judge is not None
-        own = registry.config("judges", self._config.judge)["name"] != "rule"
-        return (
-            RuleJudge("generic") if own and self._judge == RuleJudge() and record.domain not in RULES else self._judge
-        )
 
     def close(self) -> None:
         """Close the environments."""
@@ -253,10 +245,11 @@ class Evaluator:
 def posthoc_judge(config: TrainConfig) -> Judge:
     """The rule judge of the run's domain, whatever its own judge is: evaluation asks no other, and costs nothing.
 
-    A rule judge that the run was given with options stays, so that rules chosen knowingly need no second warning.
+    A rule judge that the run was given with options stays; beside a judge of another kind, that a domain has no rules is no
+    cause for a warning.
     """
     spec = registry.config("judges", config.judge)
-    judge: Judge = registry.make("judges", spec if spec["name"] == "rule" else "rule")
+    judge: Judge = registry.make("judges", spec) if spec["name"] == "rule" else RuleJudge(warn=False)
     return judge
 
 

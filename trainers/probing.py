@@ -73,14 +73,11 @@ def probe_retries(config: TrainConfig, split: str | None, attempts: int) -> None
 def _check_judges(specs: list[str | Mapping[str, Any]]) -> tuple[FactName, ...]:
     """Whether judges can be asked at all; the facts that they need."""
     for leaf in (leaf for spec in specs for leaf in leaves(spec)):
-        if leaf["name"] == "llm":
-            from triage_gym.llm.client import ChatClient
-
-            known = {name: leaf[name] for name in ("base_url", "api_key_env") if name in leaf}
-            ChatClient(leaf.get("model", "?"), **known).open()
-        opening = getattr(registry.make("judges", leaf), "open", None)
+        judge = registry.make("judges", leaf)
+        opening = getattr(judge, "open", None)
         if callable(opening):
             opening()
+        nesting.close(judge)
     judges = [nesting.inner(spec) for spec in specs]
     try:
         return nesting.facts_needed(*judges)

@@ -108,9 +108,10 @@ class LLMJudge:
         self._mode, self._fallback, self._batch, self._seed = mode, fallback, batch, options.get("seed")
         prompts = Prompter(view, max_characters, confidence, batch, nonce_seed)
         max_tokens = options.get("max_completion_tokens", options.get("max_tokens", max_tokens))
+        self._client: ChatClient | None = None
         if pool is None or isinstance(pool, Mapping):
             _check_client(client or {})
-            asked = ChatClient(
+            asked = self._client = ChatClient(
                 model, base_url, api_key_env, **{"options": options, "max_tokens": max_tokens, **(client or {})}
             )
             pool = ChatPool(asked, limit, **{"deadline": deadline, **(pool or {})})
@@ -174,6 +175,16 @@ class LLMJudge:
     def probe(self) -> list[Tried]:
         """How each rung of the ladder does on four canaries."""
         return probe(self._prober.reply)
+
+    def open(self) -> None:
+        """Look, without asking anything, whether it can be asked: :meth:`judge` would only tell of it in failed labels.
+
+        Raises:
+            InputError: If a key is needed and the environment has none, or the address is none.
+            MissingDependency: Without the extra ``judge``.
+        """
+        if self._client is not None:
+            self._client.open()
 
     def close(self) -> None:
         """Let go of threads and connections; the next question makes new ones."""

@@ -11,6 +11,8 @@ object, so that whole trees are written in a config. Beside ``judge(windows)`` a
   answers are that of ``judge``;
 - ``close()``.
 
+A trainer also calls ``open()`` of the innermost ones before anything is played: it raises where the judge could never answer.
+
 :class:`Nested` does the passing on. Wrappers ask through :func:`ask`, so that whatever an inner judge does, they hold
 checked labels in their hands.
 """
