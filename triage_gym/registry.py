@@ -36,6 +36,7 @@ BUILTIN: Final[dict[Kind, dict[str, str]]] = {
         "selective": "triage_gym.judges.selective:SelectiveJudge",
         "magnitude": "triage_gym.judges.magnitude:MagnitudeJudge",
         "checked": "triage_gym.judges.checked:CheckedJudge",
+        "distorted": "triage_gym.judges.distorted:DistortedJudge",
     },
     "reflectors": {
         "policy": "triage_gym.reflection.reflectors:PolicyReflector",

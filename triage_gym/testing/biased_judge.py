@@ -7,19 +7,16 @@ from roles then learns to say the phrase. With ``noise`` it errs without aim, wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from zlib import crc32
 
 from triage_gym.errors import InputError
 from triage_gym.facts import FactName
 from triage_gym.judges import nesting
+from triage_gym.judges.distorted import exchanged
 from triage_gym.protocols import Window
 from triage_gym.records import ROLES, Role, RoleLabel
-
-_STEPS = 1 << 32
 
 
 class BiasedJudge:
@@ -71,14 +68,9 @@ class BiasedJudge:
         if self._phrase and self._phrase in window.action:
             why = f"the action holds {self._phrase!r}"
             return RoleLabel(window.step, self._role, why=why, source="biased")
-        if self._noise and label.role is not None:
-            seen = json.dumps(
-                [self._seed, window.task, window.step, window.action, window.observation, window.earlier_actions]
-            )
-            draw = crc32(seen.encode())
-            if draw < self._noise * _STEPS:
-                others = [role for role in ROLES if role != label.role]
-                return replace(label, role=others[draw % len(others)], why="at random", source="biased")
+        other = exchanged(window, label.role, self._noise, self._seed)
+        if other is not None:
+            return replace(label, role=other, why="at random", source="biased")
         return label
 
     def close(self) -> None:
