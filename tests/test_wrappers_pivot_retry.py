@@ -526,3 +526,34 @@ def test_a_snapshot_travels_as_json() -> None:
     other = TimeLimit(Corridor(), 12)
     restore(other, snapshot)
     assert other.step("look") == env.step("look")
+
+
+def win(env: gym.Env[Any, Any]) -> int:
+    """Play a success; its turns."""
+    _, info = env.reset(seed=1)
+    for turn in range(1, 13):
+        _, _, terminated, _, info = env.step("go right")
+        if terminated:
+            assert info["success"]
+            return turn
+    raise AssertionError("expected a success")
+
+
+def test_a_success_is_retried_only_where_that_is_allowed() -> None:
+    env = make()
+    win(env)
+    with pytest.raises(gym.error.ResetNeeded, match='was a success, and after="failure"'):
+        env.reset(options={"retry": 1})
+    env = make(after="any")
+    turns = win(env)
+    _, info = env.reset(options={"retry": turns - 1})
+    assert (info["attempt"], info["prefix_length"], info["restore_status"]) == (1, turns - 1, "verified")
+    assert env.step("go right")[4]["success"]
+    assert env.drew  # the corridor draws in its steps
+
+
+def test_after_any_and_auto_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="never end"):
+        make(after="any", auto=True)
+    with pytest.raises(InputError, match="after"):
+        make(after="success")

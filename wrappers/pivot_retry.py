@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, Literal, SupportsFloat
+from typing import Any, Final, Literal, SupportsFloat, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -33,6 +33,8 @@ from triage_gym.wrappers.role_judge import RoleJudgeWrapper
 from triage_gym.wrappers.segment_credit import SegmentCreditWrapper
 
 Phase = Literal["new", "running", "failed", "succeeded", "broken"]
+After = Literal["failure", "any"]
+"""Which attempts may be retried."""
 COUNTS: Final = (
     "retries", "malformed_reflections", "failed_reflectors", "moved_pivots", "failed_checks", "restarts", "mismatches",
     "replayed_turns", "checked_turns",
@@ -63,7 +65,9 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     The observation is the one at the pivot; keys that only steps have are left out of the info.
 
-    Pivotal retry after PivoARL (arXiv:2607.03702). An attempt has failed when it ended without success (``success`` in
+    Pivotal retry after PivoARL (arXiv:2607.03702), where failures alone are retried; ``after="any"`` also goes back into a
+    success, which is how what an action was worth is measured: continuations from the same point, whatever came of the
+    first one, are unbiased, those after failures are not. An attempt has failed when it ended without success (``success`` in
     its last info, see :class:`~triage_gym.wrappers._outcome.OutcomeReader`).
 
     Args:
@@ -87,9 +91,10 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             ``"oracle"`` (the expert reaches the goal from there in the turns that are left), ``"rollouts"`` (one of
             three cheap rollouts does), a path, a config dict such as ``{"name": "rollouts", "k": 5, "player":
             "random"}`` or a :class:`~triage_gym.reflection.verification.PivotCheck`.
+        after: ``"failure"``, or ``"any"`` to allow retries of a success too, when ``reset`` asks for them.
 
     Raises:
-        InputError: For bad arguments, a ``restore`` that the stack cannot do, or a judge, credit or retry wrapper inside.
+        InputError: For bad arguments, ``auto`` together with ``after="any"`` (a bare reset would never begin afresh), a ``restore`` that the stack cannot do, or a judge, credit or retry wrapper inside.
     """
 
     def __init__(
@@ -103,7 +108,12 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         retry_from: RetryFrom = "pivot",
         measure_oracle: bool = False,
         verify: str | dict[str, Any] | Any = None,
+        after: After = "failure",
     ) -> None:
+        if after not in get_args(After):
+            raise InputError(f"Expected `after` to be one of {get_args(After)}, got {after!r}")
+        if auto and after == "any":
+            raise InputError('Expected after="failure" with auto=True, got after="any": a bare reset() would never end')
         _check_numbers(max_attempts=max_attempts, snapshot_every=snapshot_every)
         _check_flags(auto=auto, measure_oracle=measure_oracle)
         if retry_from not in ("pivot", "start"):
@@ -128,9 +138,11 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             retry_from=retry_from,
             measure_oracle=measure_oracle,
             verify=None if self._checking is None else self._checking.recorded,
+            after=after,
         )
         gym.Wrapper.__init__(self, env)
         self._max_attempts, self._auto = max_attempts, auto
+        self._retried: tuple[Phase, ...] = ("failed",) if after == "failure" else ("failed", "succeeded")
         self._from_start, self._measures = retry_from == "start", measure_oracle
         self._restorer = Restorer(env, restore, snapshot_every)
         self._read_outcome = OutcomeReader("PivotRetryWrapper", compares=False)
@@ -161,6 +173,11 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def restore_reasons(self) -> dict[str, str]:
         """Strategies that this stack cannot use, with the reason."""
         return dict(self._restorer.reasons)
+
+    @property
+    def drew(self) -> bool:
+        """Whether the environment has drawn random numbers since the episode began; a retry sees the same ones again."""
+        return self._restorer.drew
 
     def check_ready(self) -> bool:
         """Refuse now what the first reset would refuse; no environment is stepped or reset for it.
@@ -249,11 +266,11 @@ class PivotRetryWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _why_no_retry(self) -> str:
         """Why there is nothing to retry now; empty when there is."""
-        if self._phase != "failed":
+        if self._phase not in self._retried:
             return {
                 "new": "no attempt was made yet",
                 "running": "the attempt has not ended yet",
-                "succeeded": "the last attempt was a success",
+                "succeeded": 'the last attempt was a success, and after="failure"',
                 "broken": "the environment failed in the last attempt",
             }[self._phase]
         if self._number + 1 >= self._max_attempts:

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 import tyro
 
 from triage_gym.cli import parsing
+from triage_gym.cli.credit import ACTIONS as CREDIT_ACTIONS
+from triage_gym.cli.credit import Credit
 from triage_gym.cli.envs import Envs
 from triage_gym.cli.evaluate import Eval
 from triage_gym.cli.judge import ACTIONS as JUDGE_ACTIONS
@@ -35,8 +37,8 @@ DESCRIPTION = (
     "Every command has --help; --debug shows the traceback of an error."
 )
 
-NAMES = ("train", "pretrain", "eval", "play", "retry", "scaling", "report", "envs", "judge")
-ACTIONS = {"envs": ("list", "show", "check", "prepare"), "judge": JUDGE_ACTIONS}
+NAMES = ("train", "pretrain", "eval", "play", "retry", "scaling", "report", "envs", "judge", "credit")
+ACTIONS = {"envs": ("list", "show", "check", "prepare"), "judge": JUDGE_ACTIONS, "credit": CREDIT_ACTIONS}
 """Of the commands that are groups."""
 
 
@@ -65,6 +67,7 @@ def parse(argv: Sequence[str]) -> Any:
         | Annotated[Report, subcommand("report")]
         | Annotated[Envs, subcommand("envs")]
         | Annotated[Judge, subcommand("judge")]
+        | Annotated[Credit, subcommand("credit")]
     )
     try:
         with parsing.registry():

@@ -53,19 +53,19 @@ class JudgeAudit:
         if self.seed < 0:
             raise InputError(f"Expected --seed to be at least 0, got {self.seed}")
         rows, source = self._rows()
-        judges = _judges(self.judge)
+        judges = judges_of(self.judge)
         try:
             found = audit(rows, judges, source=source, resamples=self.resamples, seed=self.seed, bins=self.bins)
         finally:
             close(*judges.values())
         written = []  # before anything is printed, which a pager may cut short
         if self.json is not None:
-            _write(self.json, json.dumps(found.to_json(), allow_nan=False, indent=1) + "\n")
+            write_text(self.json, json.dumps(found.to_json(), allow_nan=False, indent=1) + "\n")
             written.append(f"numbers: {self.json}")
         if self.html is not None:
             from triage_gym.audit.page import render
 
-            _write(self.html, render(found))
+            write_text(self.html, render(found))
             written.append(f"page: {self.html}")
         problems = [muteness(rater) for rater in found.mute]
         if problems and len(problems) == len(judges):  # tables of nothing would hide the reason
@@ -89,11 +89,12 @@ class JudgeAudit:
         return against(rows, name), f"{self.file}, labels of {name} for gold (none is settled, and {why})"
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whatever foreign text is in it."""
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def _judges(texts: tuple[str, ...]) -> dict[str, Judge]:
+def judges_of(texts: tuple[str, ...]) -> dict[str, Judge]:
     """The judges that the flags name, by what they are shown as."""
     from triage_gym.judges.nesting import inner
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from triage_gym.display import sanitize
@@ -25,3 +26,8 @@ def count(number: int, noun: str) -> str:
 def say(text: object = "") -> None:
     """One text on standard output, sanitised."""
     print(sanitize(text))
+
+
+def tell(text: object) -> None:
+    """One text of progress on standard error, sanitised."""
+    print(sanitize(text), file=sys.stderr, flush=True)

@@ -101,6 +101,11 @@ class Restorer:
             raise gym.error.ResetNeeded("Cannot go back before env.reset() was called; call it first")
         return self._start
 
+    @property
+    def drew(self) -> bool:
+        """Whether the environment's generator has moved since the episode began: its steps draw random numbers."""
+        return repr(take_rng(self.env)) != repr(self.start.rng_after)
+
     def reset(self, *, seed: int | None, options: dict[str, Any] | None) -> Reset:
         """Begin a fresh episode and a fresh trail."""
         # Read through the property: an environment that never drew gets its generator here, not at its first draw.

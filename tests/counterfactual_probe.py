@@ -1,0 +1,123 @@
+"""An environment in which A* of every turn under the even player is known, and that player."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from typing import Any, ClassVar, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from triage_gym.spaces import UnicodeText
+
+TURNS, NEEDED = 4, 3
+
+
+class Majority(gym.Env[str, str]):
+    """Four turns of "left" or "right"; who went left three times or more has succeeded."""
+
+    metadata: ClassVar[dict[str, Any]] = {"domain": "generic", "render_modes": []}
+
+    def __init__(self) -> None:
+        self.observation_space = UnicodeText(200)
+        self.action_space = UnicodeText(20)
+        self._sent: list[str] = []
+        self._seed = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._seed = self._seed if seed is None else seed
+        self._sent = []
+        return self._seen(), self._info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self._sent.append(action)
+        over = len(self._sent) == TURNS
+        won = over and self._sent.count("left") >= NEEDED
+        info = {**self._info(), **({"success": won, "score": float(won)} if over else {})}
+        return self._seen(), float(won), over, False, info
+
+    def get_state(self) -> dict[str, Any]:
+        return {"sent": list(self._sent), "seed": self._seed}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._sent, self._seed = list(state["sent"]), state["seed"]
+
+    def _seen(self) -> str:
+        return f"task {self._seed}, so far {' '.join(self._sent) or 'nothing'}"
+
+    def _info(self) -> dict[str, Any]:
+        return {"admissible_commands": ("left", "right"), "task": "go left", "task_id": f"t{self._seed}"}
+
+
+class Noisy(Majority):
+    """Draws a number in each step."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.np_random.random()
+        return super().step(action)
+
+
+class Forgetful(Majority):
+    """Comes back elsewhere whatever the way."""
+
+    begun: ClassVar[int] = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        raise TypeError("cannot be copied")
+
+    def get_state(self) -> dict[str, Any]:
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._sent = ["?"]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        _, info = super().reset(seed=seed, options=options)
+        Forgetful.begun += 1
+        return f"start {Forgetful.begun}", info
+
+
+def chance(lefts: int, turns_left: int) -> float:
+    """Of success for the even player with so many lefts and turns left."""
+    return sum(comb(turns_left, k) for k in range(turns_left + 1) if lefts + k >= NEEDED) / 2**turns_left
+
+
+def known(sent: Sequence[str], action: str) -> tuple[float, float]:
+    """Q and V of ``action`` after ``sent``."""
+    lefts, rest = list(sent).count("left"), TURNS - len(sent) - 1
+    return chance(lefts + (action == "left"), rest), chance(lefts, rest + 1)
+
+
+class Said(NamedTuple):
+    """Decided commands."""
+
+    commands: list[str]
+
+
+class Nothing:
+    """A memory of nothing."""
+
+    def observe(self, action: str, observation: str) -> None:
+        """Forget it."""
+
+    def advise(self, remark: str, observation: str, action: str) -> None:
+        """Forget it."""
+
+
+class Even:
+    """Draws evenly from the commands."""
+
+    def begin(self, task: str, observation: str) -> Nothing:
+        return Nothing()
+
+    def act(
+        self,
+        memories: Sequence[Any],
+        admissible: Sequence[Sequence[str]],
+        rng: np.random.Generator | None,
+        forced: Sequence[str] | None = None,
+    ) -> Said:
+        assert rng is not None
+        return Said([commands[int(rng.integers(len(commands)))] for commands in admissible])

@@ -1,0 +1,67 @@
+"""``triage-gym credit counterfactual`` and ``fit``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from triage_gym.__main__ import main
+
+SMALL = ["--env", "minesweeper", "--limit", "7", "--turns", "2500", "--rollouts", "2", "--quiet"]
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["credit", *words])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lab") / "rows.jsonl"
+    files = ["--out", str(path), "--html", str(path.with_suffix(".html")), "--json", str(path.with_suffix(".json"))]
+    assert run("counterfactual", *SMALL, *files) == 0
+    return path
+
+
+def test_measuring_writes_rows_numbers_and_a_page(rows: Path) -> None:
+    numbers = json.loads(rows.with_suffix(".json").read_text())
+    assert numbers["split"] == "val"
+    assert numbers["spent"] >= 2500
+    assert numbers["findings"][0]["judge"] == "rule"
+    assert numbers["verdicts"][0].startswith("rule: ")
+    page = rows.with_suffix(".html").read_text()
+    assert "Counterfactual credit" in page
+    assert "<svg" in page
+
+
+def test_rows_are_looked_at_again_and_a_second_judge_joins(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("counterfactual", str(rows), "--judge", '{"name": "rule", "domain": "generic"}') == 0
+    shown = capsys.readouterr().out
+    assert "judge rule: E[A* | role]" in shown
+    assert "judge rule(generic): E[A* | role]" in shown
+    assert "Verdict" in shown
+
+
+def test_a_fit_is_settings_that_train_takes(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "fit.json"
+    assert run("fit", str(rows), "--out", str(out), "--json", str(tmp_path / "numbers.json")) == 0
+    assert "the paper's" in capsys.readouterr().out
+    settings = json.loads(out.read_text())
+    assert settings["credit"] == "triage-audited"
+    constants = settings["credit_kwargs"]["constants"]
+    assert constants == sorted(constants, reverse=True)
+    assert json.loads((tmp_path / "numbers.json").read_text())["fit"]["lam"] == settings["lam"]
+
+
+def test_what_cannot_be_done_is_told(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fit", str(rows), "--judge", "nobody") == 1
+    assert "Expected --judge to be one of ['rule']" in capsys.readouterr().err
+    assert run("counterfactual", str(rows), "--demos", "3") == 0  # a file of rows needs no player
+    assert run("counterfactual", str(tmp_path), "--quiet") == 1
+    assert "checkpoint" in capsys.readouterr().err
+    assert run("counterfactual", "--rollouts", "1", "--quiet") == 1
+    assert "`rollouts`" in capsys.readouterr().err

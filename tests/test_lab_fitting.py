@@ -1,0 +1,112 @@
+"""Role constants from counterfactual rows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_lab_counterfactual import many, row
+
+from triage_gym.audit.counterfactual import said_by, table_of
+from triage_gym.audit.fitting import LAM_BOUNDS, fit, fit_constants, fold_of, isotonic, shrunk
+from triage_gym.errors import InputError
+from triage_gym.records import ROLES
+
+
+def test_pooling_by_hand() -> None:
+    assert isotonic([1, 3, 0], [1, 1, 1]).tolist() == [2, 2, 0]
+    assert isotonic([3, 2, 1], [1, 1, 1]).tolist() == [3, 2, 1]
+    assert isotonic([0, 3], [1, 3]).tolist() == [2.25, 2.25]
+    assert isotonic([5, 7, 1], [0, 2, 1]).tolist() == [7, 7, 1]
+
+
+values = st.lists(st.integers(-20, 20), min_size=4, max_size=4)
+weights = st.lists(st.integers(1, 5), min_size=4, max_size=4)
+
+
+@settings(max_examples=500, deadline=None)
+@given(values, weights)
+def test_pooling_is_the_best_falling_sequence(y: list[int], w: list[int]) -> None:
+    """Against brute force: the optimum is constant on blocks, each with its mean."""
+    found = isotonic([float(v) for v in y], [float(v) for v in w])
+    assert all(a >= b - 1e-12 for a, b in itertools.pairwise(found))
+    best = np.inf
+    for cuts in itertools.product([False, True], repeat=3):
+        blocks, start = [], 0
+        for k, cut in enumerate([*cuts, True], 1):
+            if cut:
+                blocks.append(range(start, k))
+                start = k
+        means = [sum(w[i] * y[i] for i in b) / sum(w[i] for i in b) for b in blocks]
+        if all(a >= b for a, b in itertools.pairwise(means)):
+            best = min(best, sum(w[i] * (y[i] - m) ** 2 for b, m in zip(blocks, means, strict=True) for i in b))
+    assert float((np.array(w) * (np.array(y) - found) ** 2).sum()) == pytest.approx(best, abs=1e-6)
+
+
+def test_shrinking_by_hand() -> None:
+    nothing = np.full(4, np.inf)
+    constants, lam = shrunk(np.zeros(4), nothing)
+    assert lam == pytest.approx(0.2)
+    assert constants.tolist() == pytest.approx([1.0, 0.5, -0.1, -0.5])
+    half, lam = shrunk(np.array([0.4, 0.1, -0.02, -0.1]), np.full(4, 0.1))
+    assert lam == pytest.approx(0.3)
+    assert (half * lam).tolist() == pytest.approx([0.3, 0.1, -0.02, -0.1])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.floats(-5, 5), min_size=4, max_size=4),
+    st.lists(st.floats(0.001, 5) | st.just(float("inf")), min_size=4, max_size=4),
+)
+def test_constants_are_bounded_and_in_order(measured: list[float], errors: list[float]) -> None:
+    constants, lam = shrunk(np.array(measured), np.array(errors))
+    assert all(a >= b - 1e-12 for a, b in itertools.pairwise(constants))
+    assert np.abs(constants).max() <= 1.0
+    assert LAM_BOUNDS[0] <= lam <= LAM_BOUNDS[1]
+
+
+def test_a_fit_finds_what_is_there() -> None:
+    """y = 0.5 A_i + β with β = 0.4, 0.2, 0, -0.2 over a scale of 0.5: λ c = β / 0.5 / 0.5."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for k in range(8000):
+        role, advantage = ROLES[k % 4], float(rng.choice([-1.0, 1.0]))
+        star = 0.25 * advantage + {"D": 0.05, "E": 0.02, "N": 0.0, "R": -0.04}[role] + 0.05 * rng.normal()
+        rows.append(row(k, role, star, advantage))
+    table = table_of(rows)
+    found = fit_constants(table, said_by(rows, "j"))
+    assert found.slope == pytest.approx(0.5, abs=0.01)
+    assert found.measured == pytest.approx((0.2, 0.08, 0.0, -0.16), abs=0.02)
+    assert found.lam * np.array(found.constants) == pytest.approx([0.2, 0.08, 0.0, -0.16], abs=0.02)
+    assert found.counts == (2000,) * 4
+
+
+def test_a_fit_is_judged_on_tasks_it_has_not_seen() -> None:
+    found, held = fit(many(1.0, 0.2), "j")
+    assert held is not None
+    assert held.gain is not None
+    assert held.gain.low > 0.0
+    assert found.constants[0] == 1.0
+    _, empty = fit([*many(1.0, 0.2)[:1], row(9, "E", 0.1, -1.0, task="t0")], "j")
+    assert empty is None
+    assert {fold_of(f"t{k}") for k in range(20)} == {0, 1}
+
+
+def test_what_cannot_be_fitted_is_refused() -> None:
+    with pytest.raises(InputError, match="outcomes differ"):
+        fit([row(k, "D", 0.1, 0.0) for k in range(4)], "j")
+    with pytest.raises(InputError, match="outcomes differ"):
+        fit([row(k, None, 0.1, float(k)) for k in range(4)], "j")
+
+
+def test_errors_take_tasks_for_units() -> None:
+    """Four turns of the same task tell no more than one does."""
+    spread = [0.1, 0.3, 0.2, 0.4]
+    apart = [row(k, "E", spread[k], [1.0, -1.0][k % 2]) for k in range(4)]
+    twice = [row(4 * k + j, "E", spread[k], [1.0, -1.0][k % 2], task=f"t{k}") for k in range(4) for j in range(4)]
+    one, four = (fit_constants(table_of(rows), said_by(rows, "j")) for rows in (apart, twice))
+    assert one.errors[1] == pytest.approx(four.errors[1])
+    assert one.errors[0] == np.inf

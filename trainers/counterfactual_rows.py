@@ -1,0 +1,69 @@
+"""Measured turns as rows of a label file, with what judges say of them: for ``triage-gym credit`` and ``judge audit``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from triage_gym.audit.auditing import ask
+from triage_gym.audit.labels import Annotation, LabelledWindow
+from triage_gym.protocols import Judge
+from triage_gym.trainers.counterfactual import Measured, Turn
+from triage_gym.windows import build_windows
+
+JUDGES = "judges"
+"""The key of an origin under which the names of those stand that are judges."""
+
+
+def rows_of(measured: Measured, env: str) -> list[LabelledWindow]:
+    """A row for each turn, in the order in which they were measured.
+
+    Args:
+        measured: The turns.
+        env: Name of the environment, for the ids.
+    """
+    episodes: dict[int, str] = {}
+    rows = []
+    for turn in measured.turns:
+        record = turn.record
+        episode = episodes.setdefault(id(record), f"{env}/{record.group_id}/{len(episodes)}")
+        window = build_windows(record, outcome_text=measured.outcome_text, steps=range(turn.step, turn.step + 1))[0]
+        rows.append(
+            LabelledWindow(
+                f"{episode}/{turn.step}",
+                window,
+                success=record.success,
+                delta=turn.a_star / measured.scale - turn.advantage,
+                origin=_origin(turn, episode, measured.scale),
+            )
+        )
+    return rows
+
+
+def _origin(turn: Turn, episode: str, scale: float) -> dict[str, Any]:
+    return {
+        "episode": episode,
+        "task_id": turn.record.task_id or turn.record.group_id.partition(":")[2],
+        "advantage": turn.advantage,
+        "a_star": turn.a_star,
+        "error": turn.error,
+        "scale": scale,
+        "own": list(turn.own),
+        "drawn": [list(pair) for pair in turn.drawn],
+    }
+
+
+def labelled(rows: list[LabelledWindow], judges: Mapping[str, Judge]) -> list[LabelledWindow]:
+    """The rows with what each judge says of its window; without a role where it failed or would not say."""
+    for name, judge in judges.items():
+        labels, _ = ask(judge, rows)
+        rows = [
+            replace(
+                row,
+                labels={**row.labels, name: Annotation(label.role, label.why)},
+                origin={**row.origin, JUDGES: sorted({*row.origin.get(JUDGES, ()), name})},
+            )
+            for row, label in zip(rows, labels, strict=True)
+        ]
+    return rows

@@ -1,0 +1,133 @@
+"""Counterfactual findings as one HTML page that needs nothing else: no network, no script, no second file.
+
+For each judge what its roles were worth, with intervals, and the two correlations that the verdict goes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from triage_gym.audit.charts import columns
+from triage_gym.audit.counterfactual import OUTCOMES, Finding
+from triage_gym.audit.lab_text import about, paper, signed
+from triage_gym.audit.label_page import style
+from triage_gym.audit.labels import LabelledWindow
+from triage_gym.audit.text import shown
+from triage_gym.report.charts import ticks
+from triage_gym.report.markup import Markup, element, policy, raw
+from triage_gym.statistics import Interval
+
+_HEIGHT: Final = 20
+
+
+def render(
+    rows: Sequence[LabelledWindow], found: Sequence[Finding], words: Sequence[str], head: Mapping[str, Any]
+) -> str:
+    """The page.
+
+    Args:
+        rows: The counterfactual rows.
+        found: What they say of each judge.
+        words: The verdicts.
+        head: Where the rows come from.
+    """
+    sheet = style("audit.css")
+    title = "Counterfactual credit"
+    body = [
+        element("h1", title),
+        element("ul", [element("li", line) for line in words], class_="lines"),
+        element("ul", [element("li", line) for line in about(rows, head).splitlines()], class_="lines"),
+        _section("What goes with A*", correlations(found)),
+        *(_section(f"Worth of roles: {f.judge}", _judge(f)) for f in found),
+    ]
+    page = element(
+        "html",
+        element(
+            "head",
+            element("meta", charset="utf-8"),
+            policy("", sheet),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("title", f"{title} · triage_gym"),
+            element("link", rel="icon", href="data:,"),
+            raw("style", sheet),
+        ),
+        element("body", element("main", body, class_="wrap")),
+        lang="en",
+    )
+    return f"<!doctype html>\n{page}\n"
+
+
+def _section(title: str, *content: Markup) -> Markup:
+    return element("section", element("h2", title), list(content))
+
+
+def _judge(found: Finding) -> Markup:
+    cells = [c for outcome in OUTCOMES for c in found.cells if c.outcome == outcome and c.worth is not None]
+    lines = [(f"{c.outcome}, {c.role}", f"n {c.n}", f"role-{c.role}", c.worth) for c in cells if c.worth is not None]
+    needed = found.necessity
+    notes = []
+    if needed.n:
+        notes.append(
+            f"{shown(needed.unneeded)} of {needed.n} turns called D could be replaced by another action of the policy at no "
+            f"cost; replacing one costs {signed(needed.cost)}."
+        )
+    if found.benefit is not None:
+        notes += paper(found).splitlines()
+    return element(
+        "div",
+        whiskers(lines, f"E[A* | role] of {found.judge}"),
+        element("ul", [element("li", note) for note in notes], class_="lines"),
+    )
+
+
+def correlations(found: Sequence[Finding]) -> Markup:
+    """The correlation of each judge's constants with A*, beside the outcome's, as a figure and in numbers."""
+    lines = []
+    for f in found:
+        if f.role_corr is not None:
+            lines.append((f"{f.judge}: c", "", "role-D", f.role_corr))
+        if f.outcome_corr is not None:
+            lines.append((f"{f.judge}: A_i", "", "role-N", f.outcome_corr))
+        if f.difference is not None:
+            lines.append((f"{f.judge}: c less A_i", "", "role-E", f.difference))
+    numbers = columns(
+        ["judge", "n", "c", "A_i", "c less A_i", "A_i + λ c less A_i"],
+        [
+            [f.judge, str(f.n), *map(signed, (f.role_corr, f.outcome_corr, f.difference, f.sum_difference))]
+            for f in found
+        ],
+    )
+    return element("div", whiskers(lines, "Correlations with A*"), numbers)
+
+
+def whiskers(lines: Sequence[tuple[str, str, str, Interval]], label: str) -> Markup:
+    """Intervals below each other on one axis with 0 marked.
+
+    Args:
+        lines: Name, remark, class of the colour, and the interval of each.
+        label: What a screen reader says.
+    """
+    if not lines:
+        return element("p", "Nothing to draw: nothing differs.", class_="note")
+    low = min(0.0, *(i.low for *_, i in lines))
+    high = max(0.0, *(i.high for *_, i in lines))
+    marks = ticks(low, high)
+    low, high = min(low, marks[0]), max(high, marks[-1])
+    height = _HEIGHT * len(lines) + 26
+
+    def x(value: float) -> str:
+        return f"{30 + 66 * (value - low) / (high - low):.2f}%"
+
+    body: list[Markup] = []
+    for mark in marks:
+        cross = "cross" if mark == 0.0 else "grid"
+        body.append(element("line", x1=x(mark), x2=x(mark), y1="0", y2=str(height - 24), class_=cross))
+        body.append(element("text", f"{mark:g}", x=x(mark), y=str(height - 6), text_anchor="middle"))
+    for k, (name, remark, colour, interval) in enumerate(lines):
+        y = str(_HEIGHT * k + 12)
+        title = element("title", f"{name}: {signed(interval)} {remark}")
+        body.append(element("text", f"{name} {remark}", x="0", y=y, dy="4"))
+        body.append(element("line", title, x1=x(interval.low), x2=x(interval.high), y1=y, y2=y, class_="whisker"))
+        body.append(element("circle", title, cx=x(interval.estimate), cy=y, r="4.5", class_=f"area {colour}"))
+    return element("svg", body, class_="chart", width="100%", height=str(height), role="img", aria_label=label)
