@@ -83,6 +83,11 @@ class TrainConfig:
     """Judge that is asked about a sample of 200 segments now and then and compared with the first, never learnt from."""
     monitor_every: int = 10
     """Updates between two askings of the second judge. Smaller: drift shows sooner, and costs more."""
+    audit: bool = False
+    """Measure first, on the start policy and tasks that nothing is tested on, whether the judge's roles will help
+    (:mod:`triage_gym.trainers.auditing`), and train as grpo+whiten when they will not."""
+    audit_turns: int = 20_000
+    """Environment turns for that, and for the constants of ``triage-audited``; they count in ``turns``. More: surer."""
     attempts: int | None = None
     """Most attempts at a task: after a failure a retry begins, up to this number. 1 never retries.
 
@@ -161,7 +166,18 @@ class TrainConfig:
     """torch threads. More than 1 slows the small policies down."""
 
     def __post_init__(self) -> None:
-        for name in ("tasks", "limit", "turns", "groups_per_update", "epochs", "minibatch", "width", "threads", "keep"):
+        for name in (
+            "tasks",
+            "limit",
+            "turns",
+            "groups_per_update",
+            "epochs",
+            "minibatch",
+            "width",
+            "threads",
+            "keep",
+            "audit_turns",
+        ):
             _at_least(self, name, 1)
         for name in ("bc_epochs", "bc_minibatch", "eval_tasks", "checkpoint_every", "monitor_every"):
             _at_least(self, name, 1)
@@ -198,7 +214,7 @@ class TrainConfig:
             value = getattr(self, name)
             if value not in get_args(choices) and not (name == "retry_from" and value is None):
                 raise InputError(f"Expected `{name}` to be one of {get_args(choices)}, got {value!r}")
-        for name in ("tensorboard", "distill"):
+        for name in ("tensorboard", "distill", "audit"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"Expected `{name}` to be True or False, got {getattr(self, name)!r}")
         if self.retries == "verified" and self.verify is None:

@@ -104,6 +104,11 @@ class Judging:
         self._waited = 0.0
         self._spent: dict[str, float] = {}
 
+    def leave_out(self) -> None:
+        """Ask no judge that costs: nothing will be learnt from labels."""
+        self.matters, self.second = False, None
+        self.asks = self.is_rule
+
     @property
     def facts(self) -> tuple[FactName, ...]:
         """What must be measured of each turn for the judges that are asked."""

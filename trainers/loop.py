@@ -28,7 +28,7 @@ from triage_gym.credit import make as make_credit
 from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import POLICY
-from triage_gym.trainers import checkpoint, metrics, randomness, resuming
+from triage_gym.trainers import auditing, checkpoint, metrics, randomness, resuming
 from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_start, load_weights, posthoc_judge
@@ -130,6 +130,7 @@ class _Run:
         self.order = randomness.TaskOrder(config.seed, len(self.rollouts.tasks), config.groups_per_update)
         self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
         self.watching = Watching(config, self.rollouts.judging, self.rule, self.rollouts.outcome_text)
+        self.audited: auditing.Audited | None = None
         self.retries = (config.attempts or 1) > 1
         if self.retries and POLICY in config.signals and not isinstance(self.rule, ReflectionCredit):
             metrics.logger.warning(UNTRAINED_POINTER, config.credit)
@@ -172,9 +173,19 @@ class _Run:
         self.learner.keep_start()
         self._open_scalars()
         self.evaluate("sampled")
+        if auditing.is_needed(self.config, self.rule):
+            self._apply(auditing.audit_start(self.config, self.rule, self.policy))
+            write_json(self.dir.path / "audit.json", self.audited.to_json() if self.audited else None)
         # Beside the first checkpoint: a directory with settings is one that can be resumed.
         write_json(self.dir.path / "config.json", self.config.to_json())
         self.save()
+
+    def _apply(self, found: auditing.Audited) -> None:
+        """Train as the audit says; its turns are the run's."""
+        self.audited, self.turns = found, max(self.turns, found.turns)
+        self.rule = auditing.applied(self.rule, found)
+        if found.roles_off:
+            self.rollouts.judging.leave_out()
 
     def restore(self, allow: Sequence[str]) -> None:
         """Go on from the newest checkpoint that verifies."""
@@ -200,6 +211,8 @@ class _Run:
         if looked := [name for name in changed if name in resuming.LOOKS_ON]:
             told.warning("from update %d on with other values of %s", state["update"] + 1, " and ".join(looked))
         self.rollouts.judging.breaker.go_to(state.get("breaker", ""))
+        if state.get("audit") is not None:
+            self._apply(auditing.Audited.from_json(state["audit"]))
         self.number, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
         self.dir.cut(state["logs"], self.number)
         evaluations = read_json(self.dir.path / "eval.json")["evaluations"]
@@ -221,6 +234,7 @@ class _Run:
             "config_digest": self.config.digest(),
             **self._drawn(),
             **self.watching.to_json(),
+            "audit": None if self.audited is None else self.audited.to_json(),
             "logs": self.dir.sizes(),
             "versions": {
                 "triage_gym": triage_gym.__version__,
@@ -333,6 +347,7 @@ class _Run:
             "turns": self.turns,
             "episodes": self.episodes,
             **metrics.batch_metrics(batch.records),
+            **({} if self.audited is None else {"roles_off": self.audited.roles_off}),
             **(metrics.trial_metrics(batch.records, self.config.attempts or 1, batch.refused) if self.retries else {}),
             "excluded": batch.excluded,
             **learnt,

@@ -26,6 +26,8 @@ _OWN: Final = {
     "the tasks are learnt; near 0 roles alone decide where this lasts: use a stronger start or the credit option +guard",
     "exploration_share": f"the share of E passed {EXPLORATION_SHARE}: the policy may be exploring for the judge and not "
     "for the task. Look at the traces; the credit option +guard or a smaller `lam` prevents it",
+    "roles_off": "the audit of the start policy found that this judge's roles would not help (audit.json), so they are left out "
+    "and the run trains as grpo+whiten",
     "judge_fallback": "the judge failed on {fallback} of the turns with a label, and its fallback, the rules, spoke instead: "
     "what is learnt from these is the rules' opinion. `triage-gym judge check` tells what the endpoint can do",
     "second_judge_silent": "the second judge gave no label for {silent} of its sample ({why}): nothing is compared with it "
@@ -124,6 +126,7 @@ class Watch:
             "no_outcome_variance": variance == 0.0,
             "exploration_share": bool(explored) and explored > EXPLORATION_SHARE * judged,
             "judge_fallback": bool(metrics.get("role_fallback")),
+            "roles_off": bool(metrics.get("roles_off")),
             "second_judge_silent": self.active.get("second_judge_silent", False)
             if silent is None
             else silent > SECOND_SILENT,

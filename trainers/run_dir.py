@@ -7,6 +7,7 @@
     timings.jsonl      one line an update; everything that a clock says
     traces.jsonl       episode records to read, with ``update`` and ``advantages`` (triage_gym.traces)
     eval.json          every evaluation, with the result of each task
+    audit.json         what the judge's roles were worth before training, where that was asked for (trainers.auditing)
     pretrain.json      what the start policy was cloned from (absent when the start was handed in)
     checkpoints/       step_00000020/…, latest.json for readers outside (triage_gym.trainers.checkpoint)
     tensorboard/       scalars, when the config asks for them
@@ -20,7 +21,7 @@ was withheld), ``role_fallback`` (share of the segments with a role whose label 
 ``judge_confidence`` (mean over segments with a role), ``outcome_variance`` (share of groups whose outcomes differ),
 ``excluded`` (rollouts with an error), and of its gradient steps: ``loss``, ``policy_loss``, ``entropy``, ``kl`` (to
 the start policy, null when its weight is 0), ``approx_kl`` (to the policy that acted), ``clip_fraction``,
-``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``warnings`` (a list of the names in
+``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``roles_off`` after an audit (whether roles were left out); ``warnings`` (a list of the names in
 :data:`triage_gym.trainers.metrics.WARNINGS`, each only when the condition begins). Where the
 credit rule reads labels also ``role_credit`` (mean worth of a segment with a role), and where another judge was asked about a
 sample ``second_failed`` (share of it that the second judge gave no label), ``rule_agreement`` and ``second_agreement`` (share of segments on which it agrees with the run's judge) and

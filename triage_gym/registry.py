@@ -57,6 +57,7 @@ BUILTIN: Final[dict[Kind, dict[str, str]]] = {
         "rloo": "triage_gym.credit.rules:RLOO",
         "scalar": "triage_gym.credit.rules:Scalar",
         "triage": "triage_gym.credit.rules:Triage",
+        "triage-audited": "triage_gym.credit.audited:TriageAudited",
         "triage-shuffled": "triage_gym.credit.controls:ShuffledTriage",
         "roles-only": "triage_gym.credit.controls:RolesOnly",
         "gigpo": "triage_gym.credit.trials:GiGPO",

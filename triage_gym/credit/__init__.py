@@ -62,4 +62,4 @@ def worths(rule: CreditRule) -> dict[Role, float]:
     """What each role is worth to ``rule``; TRIAGE's numbers for a rule that does not say."""
     if isinstance(rule, Scalar):
         return worth_of((rule.good, rule.good, rule.bad, rule.bad))
-    return worth_of(getattr(rule, "constants", CONSTANTS))
+    return worth_of(getattr(rule, "constants", ()) or CONSTANTS)

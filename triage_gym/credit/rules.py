@@ -210,7 +210,6 @@ class Scalar(OutcomeAndRoleOptions):
         return self.credit(segments, self.outcome(records), segments.roles(), worth)
 
 
-@final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Triage(OutcomeAndRoleOptions):
     """Outcome advantage plus λ times the worth of the segment's role (TRIAGE, arXiv:2606.32017).

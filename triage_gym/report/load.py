@@ -24,6 +24,8 @@ from triage_gym.report.runs import Run, Stretches, curve, find_episodes, read_ep
 
 WARNINGS: Final = {
     "no_outcome_variance": "In some batches all members of every group solved their task or none did, so the outcome taught nothing there",
+    "roles_off": "The audit of the start policy found that this judge's roles would not help; this run trained as GRPO with "
+    "whitening (audit.json has the numbers)",
     "exploration_share": "The share of E passed .85: look whether exploring pays without solving",
     "judge_fallback": "The judge failed on some turns, and its fallback, the rules, spoke instead: what was learnt there is the "
     "rules' opinion",

@@ -1,0 +1,128 @@
+"""Before a run: what its judge's roles are worth to the start policy, and whether they will help at all.
+
+With ``audit`` the run asks the gate of :mod:`triage_gym.audit.counterfactual` and trains as ``grpo+whiten`` when the answer
+is no; when it cannot tell it says so and goes on as configured. ``triage-audited`` without constants takes those of
+:mod:`triage_gym.audit.fitting`. Both measure on the policy that training begins with, on calibration tasks
+(:func:`~triage_gym.trainers.counterfactual.calibration_split`), and what they play counts as turns of the run, so that
+arms are compared at equal turns. The result is ``audit.json`` and part of every checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+from triage_gym.audit.counterfactual import look, verdict
+from triage_gym.audit.fitting import fit
+from triage_gym.credit import make as make_credit
+from triage_gym.credit.audited import TriageAudited
+from triage_gym.errors import CheckpointError, InputError
+from triage_gym.judges import nesting
+from triage_gym.protocols import CreditRule
+from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.counterfactual import Player, Sampling, measure
+from triage_gym.trainers.counterfactual_rows import labelled, rows_of
+
+logger = logging.getLogger("triage_gym.trainers")
+JUDGE: Final = "judge"
+"""What the run's judge is called in the rows."""
+OFF: Final = "grpo+whiten"
+"""What is trained with when roles would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What was found before a run."""
+
+    turns: int
+    """Environment turns that it took."""
+    verdict: str
+    """In words."""
+    roles_off: bool
+    """Whether roles are left out because they would not help."""
+    finding: Mapping[str, Any]
+    """:class:`~triage_gym.audit.counterfactual.Finding` as JSON values."""
+    fit: Mapping[str, Any] | None = None
+    """:class:`~triage_gym.audit.fitting.Fit` as JSON values, where constants were asked for."""
+    held_out: Mapping[str, Any] | None = None
+    """How such a fit does on tasks that it has not seen."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of ``audit.json``."""
+        return {
+            "schema": 1,
+            "turns": self.turns,
+            "verdict": self.verdict,
+            "roles_off": self.roles_off,
+            "finding": dict(self.finding),
+            "fit": None if self.fit is None else dict(self.fit),
+            "held_out": None if self.held_out is None else dict(self.held_out),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """What :meth:`to_json` gave.
+
+        Raises:
+            CheckpointError: For anything else.
+        """
+        try:
+            names = ("turns", "verdict", "roles_off", "finding", "fit", "held_out")
+            return cls(**{name: data[name] for name in names})
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"Expected an audit in the checkpoint, got one that does not fit: {error}") from error
+
+
+def is_needed(config: TrainConfig, rule: CreditRule) -> bool:
+    """Whether a run measures first."""
+    return config.audit or (isinstance(rule, TriageAudited) and not rule.is_fitted)
+
+
+def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audited:
+    """Measure what the judge's roles are worth to ``policy``.
+
+    Args:
+        config: The run, resolved.
+        rule: Its credit rule.
+        policy: What training begins with.
+
+    Raises:
+        InputError: When the audit would take all of the run's turns, or constants cannot be fitted to what it finds.
+        TrainingError: When no turn could be measured.
+    """
+    sampling = Sampling(turns=config.audit_turns, seed=config.seed)
+    measured = measure(config, policy, sampling)
+    if measured.spent >= config.turns:
+        raise InputError(
+            f"Expected more `turns` than the audit takes, got {config.turns} for a run whose audit took {measured.spent}; "
+            "raise `turns`, or lower `audit_turns`"
+        )
+    judge = nesting.inner(config.judge)
+    try:
+        rows = labelled(rows_of(measured, config.env), {JUDGE: judge})
+    finally:
+        nesting.close(judge)
+    finding = look(rows)[0]
+    words = verdict(finding, measured.spent)
+    roles_off = config.audit and finding.answer == "no"
+    if config.audit:
+        logger.warning(
+            "audit of the start policy, %d turns: %s%s", measured.spent, words, f"; training with {OFF}" * roles_off
+        )
+    found = Audited(measured.spent, words, roles_off, finding.to_json())
+    if not roles_off and isinstance(rule, TriageAudited) and not rule.is_fitted:
+        fitted, held = fit(rows, JUDGE)
+        found = replace(found, fit=fitted.to_json(), held_out=None if held is None else held.to_json())
+    return found
+
+
+def applied(rule: CreditRule, found: Audited) -> CreditRule:
+    """The credit rule that a run trains with after its audit."""
+    if found.roles_off:
+        return make_credit(OFF)
+    if found.fit is not None and isinstance(rule, TriageAudited):
+        d, e, n, r = found.fit["constants"]
+        return replace(rule, constants=(d, e, n, r), lam=found.fit["lam"])
+    return rule
