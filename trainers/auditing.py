@@ -28,6 +28,8 @@ from triage_gym.trainers.counterfactual_rows import labelled, rows_of
 logger = logging.getLogger("triage_gym.trainers")
 JUDGE: Final = "judge"
 """What the run's judge is called in the rows."""
+SHARE: Final = 5
+"""The audit takes one part in so many of the run's turns, unless told otherwise."""
 OFF: Final = "grpo+whiten"
 """What is trained with when roles would not help."""
 
@@ -92,7 +94,9 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
         InputError: When the audit would take all of the run's turns, or constants cannot be fitted to what it finds.
         TrainingError: When no turn could be measured.
     """
-    sampling = Sampling(turns=config.audit_turns, seed=config.seed)
+    # Small rounds, so that a small budget is kept; few continuations of many turns say most of means over turns.
+    turns = config.audit_turns or max(1, config.turns // SHARE)
+    sampling = Sampling(turns=turns, rollouts=2, segments=32, seed=config.seed)
     measured = measure(config, policy, sampling)
     if measured.spent >= config.turns:
         raise InputError(

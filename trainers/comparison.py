@@ -173,9 +173,9 @@ def _paired(a: str, b: str, seeds: Sequence[int], results: _Results) -> list[dic
     for metric in [*(m for m in metrics if m not in ("start", "turns", "cpu_s")), PAIRED_LENGTH]:
         values: dict[str, float] = {}
         for seed in both:
-            difference = _difference(results[a, seed], results[b, seed], metric)
-            if difference is not None:
-                values[str(seed)] = difference
+            found_difference = difference(results[a, seed], results[b, seed], metric)
+            if found_difference is not None:
+                values[str(seed)] = found_difference
         if values:
             found = statistics.paired_difference(list(values.values()), [0.0] * len(values))
             rows.append(
@@ -193,7 +193,7 @@ def _paired(a: str, b: str, seeds: Sequence[int], results: _Results) -> list[dic
     return rows
 
 
-def _difference(a: Mapping[str, Any], b: Mapping[str, Any], metric: str) -> float | None:
+def difference(a: Mapping[str, Any], b: Mapping[str, Any], metric: str) -> float | None:
     """``a - b`` in ``metric``; for lengths the percent by which a's solutions of tasks that both solve are longer."""
     if metric != PAIRED_LENGTH:
         first, second = a["metrics"][metric], b["metrics"][metric]

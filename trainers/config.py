@@ -86,8 +86,9 @@ class TrainConfig:
     audit: bool = False
     """Measure first, on the start policy and tasks that nothing is tested on, whether the judge's roles will help
     (:mod:`triage_gym.trainers.auditing`), and train as grpo+whiten when they will not."""
-    audit_turns: int = 20_000
-    """Environment turns for that, and for the constants of ``triage-audited``; they count in ``turns``. More: surer."""
+    audit_turns: int | None = None
+    """Environment turns for that, and for the constants of ``triage-audited``; they count in ``turns``, whose fifth they are
+    by default. More: surer, and less to train with."""
     attempts: int | None = None
     """Most attempts at a task: after a failure a retry begins, up to this number. 1 never retries.
 
@@ -176,7 +177,6 @@ class TrainConfig:
             "width",
             "threads",
             "keep",
-            "audit_turns",
         ):
             _at_least(self, name, 1)
         for name in ("bc_epochs", "bc_minibatch", "eval_tasks", "checkpoint_every", "monitor_every"):
@@ -185,7 +185,7 @@ class TrainConfig:
             _at_least(self, name, 0)
         if self.demos is not None:
             _at_least(self, "demos", 0)
-        for name in ("attempts", "eval_attempts"):
+        for name in ("attempts", "eval_attempts", "audit_turns"):
             if getattr(self, name) is not None:
                 _at_least(self, name, 1)
         self._check_choices()

@@ -56,6 +56,8 @@ class TaskResult:
     """The environment's own score; None in files that were written before it was kept."""
     solved_at: int | None = None
     """The attempt that solved the task, from 0; None when none did. Everything else here is of the first attempt."""
+    e_posthoc: int | None = None
+    """Turns that the same judge calls E."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +231,13 @@ class Evaluator:
         if not records:  # the environment broke: not solved, and nothing to count
             return TaskResult(name, task_type, False, 0, score=0.0)
         record = records[0]
-        regressions = None
+        regressions = explored = None
         if self._judge is not None:
             outcome_text = self._vector.metadata.get("outcome_text", ())
             judged = label_record(record, self._judge, outcome_text=outcome_text)
-            regressions = sum(role == "R" for role in judged.roles)
+            regressions, explored = (sum(said == role for said in judged.roles) for role in ("R", "E"))
         solved_at = next((r.attempt for r in records if r.success and r.error is None), None)
-        return TaskResult(name, task_type, record.success, len(record), regressions, record.score, solved_at)
+        return TaskResult(name, task_type, record.success, len(record), regressions, record.score, solved_at, explored)
 
     def close(self) -> None:
         """Close the environments."""

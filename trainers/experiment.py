@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,12 +96,12 @@ def compare(
     starts = [_start_job(path, config, s) for s in seeds if any(a.seed == s for a in open_arms.values())]
     starts = [job for job in starts if not (path / job.name / "pretrain.json").exists()]
     with Signals(on_signal) as signals:
-        errors = _run_all(starts, workers, None, signals)
+        errors = run_jobs(starts, workers, None, signals)
         arms = [_arm_job(path, name, arm) for name, arm in open_arms.items()]
         startless = {job.name for job in arms if job.start in errors}
         errors |= {job.name: errors[job.start] for job in arms if job.name in startless}
         if signals.caught is None:
-            errors |= _run_all([job for job in arms if job.name not in startless], workers, progress, signals)
+            errors |= run_jobs([job for job in arms if job.name not in startless], workers, progress, signals)
         found = summarise(path, config, credits, seeds, baseline, errors)
         write_json(path / "comparison.json", found)
         signals.leave_if_caught()
@@ -119,15 +120,26 @@ def _arm_job(path: Path, name: str, arm: TrainConfig) -> Job:
     return Job(name, message, start)
 
 
-def _run_all(jobs: Sequence[Job], workers: int, progress: Progress | None, signals: Signals) -> dict[str, str]:
-    """Do ``jobs``; why some of them failed, by name."""
+def run_jobs(
+    jobs: Sequence[Job], workers: int, progress: Progress | None, signals: Signals, until: float | None = None
+) -> dict[str, str]:
+    """Do ``jobs`` in worker processes; why some of them failed, by name.
+
+    Args:
+        jobs: In the order in which they are begun.
+        workers: Processes side by side.
+        progress: Called after each update of each job.
+        signals: What is caught of them ends the jobs that run.
+        until: Time of :func:`time.monotonic` from which on none is begun; None for no end.
+    """
     if not jobs:
         return {}
     todo: queue.SimpleQueue[Job] = queue.SimpleQueue()
     for job in jobs:
         todo.put(job)
     messages: queue.SimpleQueue[tuple[str, dict[str, Any]]] = queue.SimpleQueue()
-    crew = [_Worker(todo, lambda name, message: messages.put((name, message))) for _ in range(min(workers, len(jobs)))]
+    tell = messages.put
+    crew = [_Worker(todo, lambda *message: tell(message), until) for _ in range(min(workers, len(jobs)))]
     errors: dict[str, str] = {}
     told = False
     try:
@@ -157,18 +169,21 @@ class _Worker(threading.Thread):
     Args:
         todo: Jobs that wait.
         tell: Told the name of a job and each message of it.
+        until: When it begins no more.
     """
 
-    def __init__(self, todo: queue.SimpleQueue[Job], tell: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(
+        self, todo: queue.SimpleQueue[Job], tell: Callable[[str, dict[str, Any]], None], until: float | None = None
+    ) -> None:
         super().__init__(daemon=True)
-        self._todo, self._tell = todo, tell
+        self._todo, self._tell, self._until = todo, tell, until
         self._process: subprocess.Popen[str] | None = None
         self._stopped = False
         self.start()
 
     def run(self) -> None:
         """Do jobs until there are none."""
-        while not self._stopped:
+        while not self._stopped and (self._until is None or time.monotonic() < self._until):
             try:
                 job = self._todo.get_nowait()
             except queue.Empty:

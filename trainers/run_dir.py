@@ -46,7 +46,7 @@ null), ``tasks``: list of ``{"task": id, "task_type", "success", "length", "r_po
 turns that the rule judge, asked after the evaluation was over whatever the run's own judge is, calls R (null where none was asked), and
 ``r_per_success_posthoc`` is their mean over successes. Also ``attempts`` (most at a task), ``pass_at`` (a list:
 solved within 1, 2, … attempts), ``trials`` (cost and gain of retries as ``triage_gym.trials.TrialSummary`` says, null
-without any), and ``solved_at`` of each task (number of the attempt that solved it, null when none did).
+without any), ``e_posthoc`` (turns that the rule judge calls E), and ``solved_at`` of each task (number of the attempt that solved it, null when none did).
 
 A comparison directory holds ``comparison.json``, ``starts/s<seed>/`` (a checkpoint of the cloned start, shared by all
 arms of the seed) and one run directory ``<credit>-s<seed>/`` an arm and seed. ``comparison.json``:

@@ -6,7 +6,7 @@ For each judge what its roles were worth, with intervals, and the two correlatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from triage_gym.audit.charts import columns
 from triage_gym.audit.counterfactual import OUTCOMES, Finding
@@ -14,11 +14,8 @@ from triage_gym.audit.lab_text import about, paper, signed
 from triage_gym.audit.label_page import style
 from triage_gym.audit.labels import LabelledWindow
 from triage_gym.audit.text import shown
-from triage_gym.report.charts import ticks
+from triage_gym.report.charts import whiskers
 from triage_gym.report.markup import Markup, element, policy, raw
-from triage_gym.statistics import Interval
-
-_HEIGHT: Final = 20
 
 
 def render(
@@ -99,35 +96,3 @@ def correlations(found: Sequence[Finding]) -> Markup:
         ],
     )
     return element("div", whiskers(lines, "Correlations with A*"), numbers)
-
-
-def whiskers(lines: Sequence[tuple[str, str, str, Interval]], label: str) -> Markup:
-    """Intervals below each other on one axis with 0 marked.
-
-    Args:
-        lines: Name, remark, class of the colour, and the interval of each.
-        label: What a screen reader says.
-    """
-    if not lines:
-        return element("p", "Nothing to draw: nothing differs.", class_="note")
-    low = min(0.0, *(i.low for *_, i in lines))
-    high = max(0.0, *(i.high for *_, i in lines))
-    marks = ticks(low, high)
-    low, high = min(low, marks[0]), max(high, marks[-1])
-    height = _HEIGHT * len(lines) + 26
-
-    def x(value: float) -> str:
-        return f"{30 + 66 * (value - low) / (high - low):.2f}%"
-
-    body: list[Markup] = []
-    for mark in marks:
-        cross = "cross" if mark == 0.0 else "grid"
-        body.append(element("line", x1=x(mark), x2=x(mark), y1="0", y2=str(height - 24), class_=cross))
-        body.append(element("text", f"{mark:g}", x=x(mark), y=str(height - 6), text_anchor="middle"))
-    for k, (name, remark, colour, interval) in enumerate(lines):
-        y = str(_HEIGHT * k + 12)
-        title = element("title", f"{name}: {signed(interval)} {remark}")
-        body.append(element("text", f"{name} {remark}", x="0", y=y, dy="4"))
-        body.append(element("line", title, x1=x(interval.low), x2=x(interval.high), y1=y, y2=y, class_="whisker"))
-        body.append(element("circle", title, cx=x(interval.estimate), cy=y, r="4.5", class_=f"area {colour}"))
-    return element("svg", body, class_="chart", width="100%", height=str(height), role="img", aria_label=label)

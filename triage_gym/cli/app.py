@@ -23,6 +23,7 @@ from triage_gym.cli.making import TRAINER_NEEDS, missing_trainer
 from triage_gym.cli.play import Play
 from triage_gym.cli.pretrain import Pretrain
 from triage_gym.cli.report import Report
+from triage_gym.cli.reproduce import Reproduce
 from triage_gym.cli.retry import Retry
 from triage_gym.cli.scaling import Scaling
 from triage_gym.cli.train import Train
@@ -37,7 +38,7 @@ DESCRIPTION = (
     "Every command has --help; --debug shows the traceback of an error."
 )
 
-NAMES = ("train", "pretrain", "eval", "play", "retry", "scaling", "report", "envs", "judge", "credit")
+NAMES = ("train", "pretrain", "eval", "play", "retry", "scaling", "report", "envs", "judge", "credit", "reproduce")
 ACTIONS = {"envs": ("list", "show", "check", "prepare"), "judge": JUDGE_ACTIONS, "credit": CREDIT_ACTIONS}
 """Of the commands that are groups."""
 
@@ -68,6 +69,7 @@ def parse(argv: Sequence[str]) -> Any:
         | Annotated[Envs, subcommand("envs")]
         | Annotated[Judge, subcommand("judge")]
         | Annotated[Credit, subcommand("credit")]
+        | Annotated[Reproduce, subcommand("reproduce")]
     )
     try:
         with parsing.registry():

@@ -263,7 +263,7 @@ class Train:
                     credits,
                     seeds,
                     path,
-                    workers=self.workers or _cores(),
+                    workers=self.workers or cores(),
                     baseline=self._baseline(),
                     progress=progress,
                     on_signal=progress.stopping,
@@ -290,6 +290,6 @@ def _say_stopped(where: str, path: Path) -> None:
     print(sanitize_line(f"stopped {where}; go on with: {command}"), file=sys.stderr)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

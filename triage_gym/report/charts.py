@@ -14,12 +14,14 @@ from typing import Final
 from triage_gym.records import ROLES
 from triage_gym.report.markup import Markup, element, path
 from triage_gym.report.model import Curve, Estimate, RoleMix
+from triage_gym.statistics import Interval
 
 DOTTED: Final = 3
 """A line of at most so many points gets a dot at each; a single point would not be seen without."""
 _SCALE: Final = 1000.0
 _TOP: Final = 14
 _BOTTOM: Final = 26
+_LINE: Final = 20
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -192,3 +194,37 @@ def difference_chart(estimate: Estimate, scale: tuple[float, float], slot: int, 
         element("line", x1=x(estimate.mean), x2=x(estimate.mean), y1="7", y2="27", class_=f"mean arm-{slot}"),
     )
     return _frame(body, 34, label)
+
+
+def whiskers(lines: Sequence[tuple[str, str, str, Interval]], label: str, left: int = 30) -> Markup:
+    """Intervals below each other on one axis with 0 marked.
+
+    Args:
+        lines: Name, remark, class of the colour, and the interval of each.
+        label: What a screen reader says.
+        left: Per cent of the width that the names take.
+    """
+    if not lines:
+        return element("p", "Nothing to draw: nothing differs.", class_="note")
+    low = min(0.0, *(i.low for *_, i in lines))
+    high = max(0.0, *(i.high for *_, i in lines))
+    marks = ticks(low, high)
+    low, high = min(low, marks[0]), max(high, marks[-1])
+    height = _LINE * len(lines) + 26
+
+    def x(value: float) -> str:
+        return f"{left + (96 - left) * (value - low) / (high - low):.2f}%"
+
+    body: list[Markup] = []
+    for mark in marks:
+        cross = "cross" if mark == 0.0 else "grid"
+        body.append(element("line", x1=x(mark), x2=x(mark), y1="0", y2=str(height - 24), class_=cross))
+        body.append(element("text", f"{mark:g}", x=x(mark), y=str(height - 6), text_anchor="middle"))
+    for k, (name, remark, colour, interval) in enumerate(lines):
+        y = str(_LINE * k + 12)
+        shown = f"{interval.estimate:+.3g} [{interval.low:+.3g}, {interval.high:+.3g}]"
+        title = element("title", f"{name}: {shown} {remark}")
+        body.append(element("text", f"{name} {remark}", x="0", y=y, dy="4"))
+        body.append(element("line", title, x1=x(interval.low), x2=x(interval.high), y1=y, y2=y, class_="whisker"))
+        body.append(element("circle", title, cx=x(interval.estimate), cy=y, r="4.5", class_=f"area {colour}"))
+    return element("svg", body, class_="chart", width="100%", height=str(height), role="img", aria_label=label)

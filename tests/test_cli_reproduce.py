@@ -1,0 +1,65 @@
+"""``triage-gym reproduce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from triage_gym.cli.app import run
+from triage_gym.cli.reproduce import seconds_of
+from triage_gym.errors import InputError
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("10min", 600), ("2m", 120), ("1.5h", 5400)])
+def test_budgets(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-3", "10 parsecs"])
+def test_bad_budgets_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--budget"):
+        seconds_of(text)
+
+
+def test_a_dry_run_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "reproduce",
+        "--table",
+        "pivot",
+        "--envs",
+        "minesweeper,sokoban",
+        "--seeds",
+        "3",
+        "--run-dir",
+        str(tmp_path),
+    ]
+    assert run([*words, "--dry-run"]) == 0
+    assert "24 runs, 0 of them done; 120,000 turns to go" in capsys.readouterr().out
+
+
+def test_a_small_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--envs", "minesweeper", "--arms", "grpo,grpo+whiten", "--seeds", "0,7", "--turns", "200"]
+    assert run(["reproduce", *words, "--eval-tasks", "4", "--run-dir", str(tmp_path), "--quiet", "--workers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "grpo − grpo+whiten" in shown
+    assert "n = 2 seeds (0, 7); 4 of 4 cells are done." in shown
+    assert (tmp_path / "table.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--seeds", "x"], "--seeds"),
+        (["--seeds", "0"], "--seeds"),
+        (["--envs", ","], "--envs"),
+        (["--envs", "chess"], "chess"),
+        (["--arms", "nobody"], "nobody"),
+        (["--budget", "soon"], "--budget"),
+    ],
+)
+def test_what_cannot_be_run_is_told(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", *words, "--dry-run"]) == 1
+    assert told in capsys.readouterr().err

@@ -1,0 +1,259 @@
+"""A study: the cells of a table, run and read, with everything that is printed of it in one JSON object."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from triage_gym.audit.counterfactual import look
+from triage_gym.errors import InputError
+from triage_gym.files import replacing
+from triage_gym.judges import nesting
+from triage_gym.trainers.counterfactual import Sampling, measure
+from triage_gym.trainers.counterfactual_rows import labelled, rows_of
+from triage_gym.trainers.evaluation import load_policy
+from triage_gym.trainers.progress import Progress
+from triage_gym.trainers.reproduce import measures, tables
+from triage_gym.trainers.reproduce.arms import JUDGES, Arm, layout_of
+from triage_gym.trainers.reproduce.cells import Cell, Plan, run_cells
+from triage_gym.trainers.reproduce.claims import checked, claims_of
+from triage_gym.trainers.reproduce.measures import LENGTH, METRICS, SUCCESS, Key, paired, paired_json
+from triage_gym.trainers.run_dir import read_json, write_json
+
+GATE_TURNS = 60_000
+"""Turns that the gate is measured with, on one policy for all judges."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Study:
+    """What is to be reproduced."""
+
+    table: str = "main"
+    envs: tuple[str, ...] | None = None
+    """None for the table's own."""
+    arms: tuple[str, ...] | None = None
+    """Names out of the table's; None for all."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    turns: int | None = None
+    """Turns of every run; None for each environment's own."""
+    eval_tasks: int | None = None
+    """Held-out tasks; None for 200."""
+    gate_turns: int = GATE_TURNS
+    """Turns that the gate of the ablation table is measured with; 0 leaves it out."""
+
+    def plan(self) -> Plan:
+        """Its cells.
+
+        Raises:
+            InputError: For an unknown table or arm.
+        """
+        layout = layout_of(self.table)
+        arms = layout.arms
+        if self.arms is not None:
+            by_name = {arm.name: arm for arm in arms}
+            if unknown := [name for name in self.arms if name not in by_name]:
+                raise InputError(f"Expected arms out of {sorted(by_name)}, got {unknown[0]!r}")
+            arms = tuple(by_name[name] for name in self.arms)
+        changes: dict[str, Any] = dict(layout.changes)
+        if self.turns is not None:
+            changes["turns"] = self.turns
+        if self.eval_tasks is not None:
+            changes["eval_tasks"] = self.eval_tasks
+        return Plan(self.envs or layout.envs, arms, self.seeds, changes)
+
+    @property
+    def command(self) -> str:
+        """The command line that makes it."""
+        words = ["triage-gym", "reproduce", "--table", self.table]
+        if self.envs is not None:
+            words += ["--envs", ",".join(self.envs)]
+        if self.arms is not None:
+            words += ["--arms", ",".join(self.arms)]
+        words += ["--seeds", ",".join(map(str, self.seeds))]
+        for name in ("turns", "eval_tasks"):
+            if getattr(self, name) is not None:
+                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+        return shlex.join(words)
+
+
+def reproduce(
+    study: Study,
+    run_dir: Path,
+    *,
+    workers: int = 2,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+    on_signal: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Run what is not done yet, and write ``reproduce.json``, ``table.md`` and ``reproduce.html`` into ``run_dir``.
+
+    Args:
+        study: What.
+        run_dir: Where; finished cells in it are kept.
+        workers: Processes side by side.
+        seconds: Wall seconds after which no further cell is begun.
+        progress: Called after each update of each cell.
+        on_signal: As in :func:`~triage_gym.trainers.experiment.compare`.
+
+    Returns:
+        The content of ``reproduce.json``.
+    """
+    plan = study.plan()
+    cells = plan.cells()
+    errors = run_cells(cells, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
+    found = read(study, plan, cells, run_dir, errors)
+    write_json(run_dir / "reproduce.json", found)
+    for name, text in (("table.md", tables.as_markdown(found)), ("reproduce.html", tables.as_page(found))):
+        with replacing(run_dir / name) as out:
+            out.write(text.encode())
+    return found
+
+
+def read(study: Study, plan: Plan, cells: Sequence[Cell], run_dir: Path, errors: Mapping[str, str]) -> dict[str, Any]:
+    """Everything that the cells say."""
+    results = measures.read_cells(cells, run_dir)
+    layout = layout_of(study.table)
+    names = [arm.name for arm in plan.arms]
+    baseline = layout.baseline if layout.baseline in names else names[0]
+    first = {env: next(cell.config for cell in cells if cell.env == env) for env in plan.envs}
+    return {
+        "schema": 1,
+        "table": study.table,
+        "command": study.command,
+        "envs": list(plan.envs),
+        "arms": [
+            {"name": a.name, "about": a.about, "control": a.control, "changes": json.loads(json.dumps(dict(a.changes)))}
+            for a in plan.arms
+        ],
+        "seeds": list(plan.seeds),
+        "baseline": baseline,
+        "passes": bool(layout.changes.get("eval_attempts")),
+        "settings": {env: _settings(config) for env, config in first.items()},
+        "start": {env: _start(results, env) for env in plan.envs},
+        "cells": len(cells),
+        "done": len(results),
+        "failed": [
+            {"env": c.env, "arm": c.arm, "seed": c.seed, "error": errors[c.name]} for c in cells if c.name in errors
+        ],
+        "summary": {env: {name: _summary(results, env, name) for name in names} for env in plan.envs},
+        "paired": {
+            env: {name: _paired(results, env, name, baseline) for name in names if name != baseline}
+            for env in plan.envs
+        },
+        "over_envs": {name: _over(results, plan.envs, name, baseline) for name in names},
+        "claims": checked(claims_of(study.table), results, plan.envs, names),
+        "gate": _gate(study, plan, results, run_dir, baseline),
+    }
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    shown = (
+        "turns",
+        "limit",
+        "demos",
+        "tasks",
+        "eval_tasks",
+        "eval_split",
+        "groups_per_update",
+        "group_size",
+        "lam",
+        "lr",
+    )
+    return {name: getattr(config, name) for name in shown}
+
+
+def _start(results: Mapping[Key, Any], env: str) -> float | None:
+    starts = {seed: r["metrics"]["start"] for (e, _, seed), r in results.items() if e == env}
+    found = [value for value in starts.values() if value is not None]
+    return sum(found) / len(found) if found else None
+
+
+def _summary(results: Mapping[Key, Any], env: str, arm: str) -> dict[str, Any]:
+    metrics = (*METRICS, "pass@2", "pass@3")
+    found = {metric: measures.summary(results, env, arm, metric) for metric in metrics}
+    return {metric: value for metric, value in found.items() if value is not None}
+
+
+def _paired(results: Mapping[Key, Any], env: str, arm: str, baseline: str) -> dict[str, Any]:
+    metrics = (*METRICS, "pass@2", "pass@3", LENGTH)
+    found = {metric: paired_json(_try(results, env, arm, baseline, metric)) for metric in metrics}
+    return {metric: value for metric, value in found.items() if value is not None}
+
+
+def _try(results: Mapping[Key, Any], env: str, arm: str, baseline: str, metric: str) -> Any:
+    there = {key: r for key, r in results.items() if metric == LENGTH or metric in r["metrics"]}
+    return paired(there, env, arm, baseline, metric)
+
+
+def _over(results: Mapping[Key, Any], envs: Sequence[str], arm: str, baseline: str) -> dict[str, Any]:
+    iqm = measures.over_envs(results, envs, arm)
+    difference = None if arm == baseline else measures.paired_over_envs(results, envs, arm, baseline)
+    return {
+        "iqm": None if iqm is None else {"iqm": iqm.estimate, "low": iqm.low, "high": iqm.high, "n": iqm.n},
+        "paired": paired_json(difference),
+    }
+
+
+def _gate(study: Study, plan: Plan, results: Mapping[Key, Any], run_dir: Path, baseline: str) -> list[dict[str, Any]]:
+    """What counterfactuals on the baseline's policies foretold for each judge that TRIAGE was trained with.
+
+    The policy is the start that all arms share: what is asked before a GPU week is asked before training.
+    """
+    if study.table != "ablation" or not study.gate_turns:
+        return []
+    judged = [arm for arm in plan.arms if (arm.judge or arm.name == "triage") and arm.changes.get("credit") == "triage"]
+    out = []
+    for env in plan.envs:
+        seeds = [seed for seed in plan.seeds if (env, baseline, seed) in results]
+        if not seeds or not judged:
+            continue
+        found = _foretold(env, plan, judged, seeds, study.gate_turns, run_dir)
+        for arm in judged:
+            gain = paired(results, env, arm.name, baseline, SUCCESS)
+            known = found[arm.name]
+            agrees = None if gain is None or known["foretold"] is None else known["foretold"] == (gain.mean > 0.0)
+            out.append(
+                {
+                    "env": env,
+                    "arm": arm.name,
+                    "judge": arm.judge or "rule",
+                    **known,
+                    "gain": paired_json(gain),
+                    "agrees": agrees,
+                }
+            )
+    return out
+
+
+def _foretold(
+    env: str, plan: Plan, arms: Sequence[Arm], seeds: Sequence[int], turns: int, run_dir: Path
+) -> dict[str, dict[str, Any]]:
+    """Findings by arm, kept in ``gate.json`` of the environment while they are for the same seeds and turns."""
+    asked = {"seeds": list(seeds), "turns": turns, "arms": [arm.name for arm in arms]}
+    file = run_dir / env / "gate.json"
+    if file.exists() and (kept := read_json(file)).get("asked") == asked:
+        return dict(kept["found"])
+    rows = []
+    for seed in seeds:
+        policy, config, _ = load_policy(run_dir / env / "starts" / f"s{seed}")
+        config = replace(config, judge="rule", credit="grpo")
+        measured = measure(config, policy, Sampling(turns=max(1, turns // len(seeds)), seed=seed))
+        own = rows_of(measured, f"{env}/s{seed}")
+        rows += [replace(r, origin={**r.origin, "task_id": f"s{seed}/{r.origin['task_id']}"}) for r in own]
+    judges = {arm.name: nesting.inner(JUDGES[arm.judge or "rule"]) for arm in arms}
+    found = {}
+    for finding in look(labelled(rows, judges)):
+        role, outcome = finding.role_corr, finding.outcome_corr
+        found[finding.judge] = {
+            "corr_role": None if role is None else role.estimate,
+            "corr_outcome": None if outcome is None else outcome.estimate,
+            "foretold": finding.foretold,
+            "answer": finding.answer,
+            "n": finding.n,
+        }
+    write_json(file, {"asked": asked, "found": found})
+    return found

@@ -1,0 +1,244 @@
+"""A study as markdown, as text for the terminal, and as a page with its figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from triage_gym.display import sanitize_line, table
+from triage_gym.report.charts import whiskers
+from triage_gym.report.markup import Markup, element, policy, raw
+from triage_gym.statistics import Interval
+from triage_gym.trainers.reproduce.measures import LENGTH, METRICS, PERCENT, SUCCESS
+from triage_gym.trainers.reproduce.paper import SOURCE, beside
+
+NONE: Final = "–"
+HOW: Final = (
+    "Success on held-out tasks at equal generated turns, commands drawn from the policy. ± is half of a 95 % t interval over "
+    "seeds; IQM with a 95 % stratified percentile bootstrap over seeds. Length: tasks that both solve. Nothing corrects for "
+    "the number of comparisons."
+)
+Rows = tuple[list[str], list[list[str]]]
+
+
+def number(metric: str, mean: float, half: float | None, sign: str = "") -> str:
+    """``58.1 ± 12.0``, shares as per cent."""
+    factor = 100.0 if metric in PERCENT else 1.0
+    digits = 2 if metric == "r_per_success" else 1
+    shown = f"{factor * mean:{sign}.{digits}f}"
+    return shown if half is None else f"{shown} ± {factor * half:.{digits}f}"
+
+
+def arm_rows(study: Mapping[str, Any], env: str) -> Rows:
+    """Title and rows of what each arm came to on one environment."""
+    passes = [name for name in ("pass@2", "pass@3") if study["passes"]]
+    metrics = [SUCCESS, *passes, "auc", "length_success", "r_per_success", "e_in_failures", "turns_per_success"]
+    title = ["arm", "n", "success, %", "IQM, %", *passes, *(METRICS[m] for m in metrics[1 + len(passes) :]), "paper, %"]
+    rows = []
+    for arm in study["arms"]:
+        cells = study["summary"][env][arm["name"]]
+        success = cells.get(SUCCESS)
+        if success is None:
+            failed = [run for run in study["failed"] if run["env"] == env and run["arm"] == arm["name"]]
+            rows.append(
+                [
+                    _name(arm),
+                    "0",
+                    "failed" if failed else "not run",
+                    *[NONE] * (len(title) - 4),
+                    _paper(study, env, arm),
+                ]
+            )
+            continue
+        iqm = f"{100 * success['iqm']:.1f} [{100 * success['iqm_low']:.1f}, {100 * success['iqm_high']:.1f}]"
+        rest = [
+            NONE if cells.get(m) is None else number(m, cells[m]["mean"], cells[m]["half_width"]) for m in metrics[1:]
+        ]
+        rows.append(
+            [
+                _name(arm),
+                str(success["n"]),
+                number(SUCCESS, success["mean"], success["half_width"]),
+                iqm,
+                *rest,
+                _paper(study, env, arm),
+            ]
+        )
+    return title, rows
+
+
+def _name(arm: Mapping[str, Any]) -> str:
+    return f"{arm['name']} (control)" if arm["control"] else str(arm["name"])
+
+
+def _paper(study: Mapping[str, Any], env: str, arm: Mapping[str, Any]) -> str:
+    return beside(study["table"], env, arm["name"]) or NONE
+
+
+def pair_rows(study: Mapping[str, Any], env: str) -> Rows:
+    """Title and rows of the paired differences on one environment."""
+    baseline = study["baseline"]
+    rows = []
+    for arm in study["arms"]:
+        found = study["paired"][env].get(arm["name"])
+        if not found:
+            continue
+        success = found.get(SUCCESS)
+        rows.append(
+            [
+                f"{arm['name']} − {baseline}",
+                *(
+                    NONE
+                    if (d := found.get(metric)) is None
+                    else f"{number(metric, d['mean'], d['half_width'], '+')} ({d['positive']}/{d['n']})"
+                    for metric in (SUCCESS, "auc", LENGTH, "r_per_success")
+                ),
+                NONE if success is None else ", ".join(f"{100 * v:+.1f}" for v in success["values"]),
+            ]
+        )
+    return ["difference", "success, points", "training success", "length, %", "R per success", "by seed"], rows
+
+
+def claim_rows(study: Mapping[str, Any]) -> Rows:
+    """Title and rows of what was claimed."""
+    rows = []
+    for claim in study["claims"]:
+        d = claim["difference"]
+        shown = NONE if d is None else f"{number(claim['metric'], d['mean'], d['half_width'], '+')}, n {d['n']}"
+        rows.append([claim["env"], claim["claim"], f"{claim['first']} − {claim['second']}", shown, claim["verdict"]])
+    return ["environment", "claim", "difference", "measured", "verdict"], rows
+
+
+def gate_rows(study: Mapping[str, Any]) -> Rows:
+    """Title and rows of what the gate foretold for each judge, beside what training gained."""
+    rows = []
+    for gate in study["gate"]:
+        d = gate["gain"]
+        rows.append(
+            [
+                gate["env"],
+                gate["judge"],
+                f"{gate['corr_role']:+.3f}" if gate["corr_role"] is not None else NONE,
+                f"{gate['corr_outcome']:+.3f}" if gate["corr_outcome"] is not None else NONE,
+                "gain" if gate["foretold"] else "no gain",
+                NONE if d is None else number(SUCCESS, d["mean"], d["half_width"], "+"),
+                NONE if gate["agrees"] is None else "yes" if gate["agrees"] else "no",
+            ]
+        )
+    return ["environment", "judge", "corr(c, A*)", "corr(A_i, A*)", "foretold", "gain over baseline", "agrees"], rows
+
+
+def over_rows(study: Mapping[str, Any]) -> Rows:
+    """Title and rows over all environments together."""
+    rows = []
+    for name, found in study["over_envs"].items():
+        d = found["paired"]
+        iqm = found["iqm"]
+        rows.append(
+            [
+                name,
+                NONE if iqm is None else f"{100 * iqm['iqm']:.1f} [{100 * iqm['low']:.1f}, {100 * iqm['high']:.1f}]",
+                NONE if d is None else f"{number(SUCCESS, d['mean'], d['half_width'], '+')} ({d['positive']}/{d['n']})",
+            ]
+        )
+    return ["arm", "IQM of success, %", f"mean difference to {study['baseline']}, points"], rows
+
+
+def blocks(study: Mapping[str, Any]) -> list[tuple[str, Rows]]:
+    """Every table with its title."""
+    out: list[tuple[str, Rows]] = []
+    for env in study["envs"]:
+        setting = study["settings"][env]
+        demos = f", {setting['demos']} demonstrations" if setting["demos"] else ", random start"
+        start = study["start"][env]
+        shown = "" if start is None else f" (start solves {100 * start:.1f} %)"
+        out.append((f"{env}: {setting['turns']:,} turns, limit {setting['limit']}{demos}{shown}", arm_rows(study, env)))
+        out.append((f"{env}: differences to {study['baseline']}, seed by seed, 95 % t", pair_rows(study, env)))
+    if len(study["envs"]) > 1:
+        out.append(("all environments", over_rows(study)))
+    if study["gate"]:
+        out.append(("what the gate foretold", gate_rows(study)))
+    out.append(("what the papers claim", claim_rows(study)))
+    return out
+
+
+def remarks(study: Mapping[str, Any]) -> list[str]:
+    """What must be said beside the tables."""
+    seeds = study["seeds"]
+    done, of = study["done"], study["cells"]
+    said = [
+        f"n = {len(seeds)} seeds ({', '.join(map(str, seeds))}); {done} of {of} cells are done.",
+        HOW,
+        SOURCE,
+    ]
+    verdicts = [claim["verdict"] for claim in study["claims"]]
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "does not hold", "undecided"))
+    said.append(f"Claims: {counts} at this n.")
+    if study["gate"]:
+        known = [gate["agrees"] for gate in study["gate"] if gate["agrees"] is not None]
+        said.append(f"The gate agrees with the sign of the gain in {sum(known)} of {len(known)} judges.")
+    said += [f"failed: {run['env']}/{run['arm']}, seed {run['seed']}: {run['error']}" for run in study["failed"]]
+    if done < of:
+        said.append("Not all cells are done: the same command goes on where this one stopped.")
+    return said
+
+
+def as_text(study: Mapping[str, Any]) -> str:
+    """For the terminal."""
+    parts = [f"{sanitize_line(title)}\n{table(head, rows)}" for title, (head, rows) in blocks(study)]
+    return "\n\n".join([*parts, "\n".join(sanitize_line(line) for line in remarks(study))])
+
+
+def as_markdown(study: Mapping[str, Any]) -> str:
+    """As a markdown file."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    out = [f"# Table `{study['table']}`", "", f"`{study['command']}`", ""]
+    for title, (head, rows) in blocks(study):
+        out += [f"## {title}", "", line(head), line(["---"] * len(head)), *map(line, rows), ""]
+    out += ["## How to read it", "", *(f"- {remark}" for remark in remarks(study)), ""]
+    return "\n".join(out)
+
+
+def as_page(study: Mapping[str, Any]) -> str:
+    """As one HTML page that loads nothing, the paired differences as its figure."""
+    style = files("triage_gym.report").joinpath("report.css").read_text(encoding="utf-8")
+    title = f"Table {study['table']}"
+    figures: list[Markup] = []
+    for env in study["envs"]:
+        lines = []
+        for arm in study["arms"]:
+            d = study["paired"][env].get(arm["name"], {}).get(SUCCESS)
+            if d is not None and d["half_width"] is not None:
+                mean, half = 100 * d["mean"], 100 * d["half_width"]
+                colour = "role-N" if arm["control"] else "role-D"
+                lines.append((arm["name"], "", colour, Interval(mean, mean - half, mean + half, d["n"], "t")))
+        note = f"success less that of {study['baseline']}, points, seed by seed, 95 % t"
+        figures.append(
+            element("section", element("h2", env), element("p", note, class_="note"), whiskers(lines, note, left=22))
+        )
+    tables = [element("section", element("h2", heading), _html(head, rows)) for heading, (head, rows) in blocks(study)]
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        policy("", style),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", f"{title} · triage_gym"),
+        element("link", rel="icon", href="data:,"),
+        raw("style", style),
+    )
+    lead = [element("p", remark, class_="note") for remark in remarks(study)]
+    body = element("body", element("main", element("h1", title), lead, figures, tables, class_="wrap"))
+    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
+
+
+def _html(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    top = element("tr", [element("th", cell, scope="col") for cell in head])
+    lines = [
+        element("tr", element("th", row[0], scope="row"), [element("td", cell) for cell in row[1:]]) for row in rows
+    ]
+    whole = element("table", element("thead", top), element("tbody", lines))
+    return element("div", whole, class_="scroll", tabindex="0")

@@ -1,0 +1,36 @@
+"""Settings for experiments on a laptop, one set an environment: small enough for tables of hundreds of runs.
+
+Chosen on training and validation tasks by ``grpo+whiten`` alone: it must learn visibly from a start that sometimes
+succeeds, and not be done when the run ends, since near the ceiling (and near nothing) no two rules differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from triage_gym import registry
+from triage_gym.errors import InputError
+
+SETUPS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # The main job's own settings: five task types, 30 demonstrations.
+    "alfworld": {"turns": 100_000, "limit": 30},
+    "webshop": {"turns": 16_000, "limit": 15, "demos": 60},
+    "searchqa": {"turns": 16_000, "limit": 5, "lam": 0.4},
+    # Random play already wins some boards: no demonstrations.
+    "minesweeper": {"turns": 4_000, "limit": 7},
+    "sokoban": {"turns": 6_000, "limit": 7, "demos": 10},
+}
+"""Fields of :class:`~triage_gym.trainers.config.TrainConfig` by environment."""
+
+
+def setup_of(env: str) -> dict[str, Any]:
+    """The settings of an environment.
+
+    Raises:
+        InputError: For one that has none.
+    """
+    name = registry.env_name(env)
+    if name not in SETUPS:
+        raise InputError(f"Expected an environment out of {sorted(SETUPS)}, got {env!r}")
+    return {"env": name, **SETUPS[name]}
