@@ -10,6 +10,8 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from triage_gym.errors import InputError, StateError
+from triage_gym.judges.rule import RuleJudge
+from triage_gym.protocols import Pair, Window
 from triage_gym.testing import check_text_env, env_state_machine
 from triage_gym.testing.play import act, begin
 from triage_gym.testing.probes import (
@@ -18,6 +20,7 @@ from triage_gym.testing.probes import (
     CrashAt,
     DelayedCredit,
     DistractorTurn,
+    EndlessReading,
     ExplorationInFailure,
     HangAt,
     OneTurn,
@@ -90,6 +93,7 @@ def test_no_sequence_of_actions_earns_more(kind: type[Probe]) -> None:
         (DistractorTurn, "NDND", True),
         (RegressionInSuccess, "DRDD", True),
         (ExplorationInFailure, "EER", False),
+        (EndlessReading, "DDD", True),
         (Unicode, "D", True),
     ],
 )
@@ -119,6 +123,25 @@ def test_roles_of_other_episodes() -> None:
     assert boxes.expected_roles([*looks, "take the oak box"]) == ["E", "N", "E", "N", "D"]
     cup = begun(RegressionInSuccess, 3)
     assert cup.expected_roles(["look", "put the cup down", "take the cup", "look"]) == ["N", "N", "D", "N"]
+
+
+def test_reading_is_new_to_a_judge_of_news_and_helps_nobody() -> None:
+    env = begun(EndlessReading, 5)
+    text, info = env.reset(options={"task_id": "EndlessReading-5"})
+    actions = [*("read a book of the north shelf",) * 3, "open the door", "take the key", "take the key"]
+    actions += ["unlock the door", "read a book of the inner shelf"]
+    assert env.expected_roles(actions) == ["N", "N", "N", "N", "D", "N", "D", "N"]
+    shown, pairs = [text], []
+    for action in actions:
+        shown.append(env.step(action)[0])
+        pairs.append(Pair(action, shown[-1]))
+    windows = [
+        Window(info["task"], "probe", k, tuple(pairs[max(0, k - 5) : k]), shown[k], action, shown[k + 1], ())
+        for k, action in enumerate(actions)
+    ]
+    labels = RuleJudge(domain="generic").judge(windows)
+    assert [x.role for x, action in zip(labels, actions, strict=True) if action.startswith("read")] == ["E"] * 4
+    assert "E" not in {x.role for x, action in zip(labels, actions, strict=True) if not action.startswith("read")}
 
 
 def test_roles_end_with_the_episode() -> None:

@@ -35,6 +35,7 @@ FACTS: Final = ("entropy", "value")
 FIVE_TYPES: Final = tuple(t for t in TASK_TYPES if t != "pick_two_obj_and_place")
 """The default ALFWorld training set: every task type but ``pick_two_obj_and_place``."""
 PolicyName = Literal["auto", "alfworld", "grid", "generic"]
+Guard = Literal["auto", "off"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +90,9 @@ class TrainConfig:
     audit_turns: int | None = None
     """Environment turns for that, and for the constants of ``triage-audited``; they count in ``turns``, whose fifth they are
     by default. More: surer, and less to train with."""
+    farming_guard: Guard = "auto"
+    """``auto`` leaves roles out of the credit when the policy explores for the judge (E above .85, next to nothing solved),
+    until success is back, and goes back to the best weights so far; ``off`` never does. Without farming both are the same."""
     attempts: int | None = None
     """Most attempts at a task: after a failure a retry begins, up to this number. 1 never retries.
 
@@ -210,7 +214,12 @@ class TrainConfig:
         self._check_collections()
 
     def _check_choices(self) -> None:
-        for name, choices in (("policy", PolicyName), ("retry_from", RetryFrom), ("retries", Allocation)):
+        for name, choices in (
+            ("policy", PolicyName),
+            ("retry_from", RetryFrom),
+            ("retries", Allocation),
+            ("farming_guard", Guard),
+        ):
             value = getattr(self, name)
             if value not in get_args(choices) and not (name == "retry_from" and value is None):
                 raise InputError(f"Expected `{name}` to be one of {get_args(choices)}, got {value!r}")

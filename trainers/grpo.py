@@ -36,6 +36,8 @@ from triage_gym.trainers.trials import Reflections
 
 _SMALLEST: Final = -80.0
 """Log-probabilities below this count as this: 1e-35, next to nothing in a sum."""
+KL_SAMPLE: Final = 256
+"""Decisions of a batch over which KL to the start is measured where the loss has no such term."""
 MAX_SKIPPED: Final = 3
 """Gradient steps in a row that may be skipped before the run ends."""
 
@@ -153,21 +155,39 @@ class Learner:
 
     def __init__(self, policy: Policy, config: TrainConfig, dump: Path) -> None:
         self._policy, self._config, self._dump = policy, config, dump
-        self.optimizer = torch.optim.Adam(policy.net.parameters(), lr=config.lr, fused=True)
+        self.optimizer = self._adam()
         self._start: Policy | None = None
+        self._kept: dict[str, Tensor] = {}
         self._skipped = 0
 
     def keep_start(self) -> None:
-        """Take the policy as it is now as the one that the KL term holds on to; call it before the first update."""
-        self._start = copy.deepcopy(self._policy) if self._config.kl > 0 else None
+        """Take the policy as it is now as the start that KL is measured to, and as the best so far, before the first update."""
+        self._start = copy.deepcopy(self._policy)
+        self.keep()
+
+    def keep(self) -> None:
+        """Take the weights as they are now as those that :meth:`go_back` goes back to."""
+        self._kept = {name: value.detach().clone() for name, value in self._policy.net.state_dict().items()}
+
+    def go_back(self) -> None:
+        """Go back to the weights of :meth:`keep`, with an optimiser that knows nothing of what came after."""
+        self._policy.net.load_state_dict(self._kept)
+        self._policy.weights_changed()
+        self.optimizer = self._adam()
+
+    def _adam(self) -> torch.optim.Adam:
+        return torch.optim.Adam(self._policy.net.parameters(), lr=self._config.lr, fused=True)
 
     def state(self) -> dict[str, Tensor]:
-        """Tensors of the optimiser and, under ``start.``, of the start policy."""
+        """Tensors of the optimiser, of the start policy (``start.``) and of the best one so far (``kept.``, where another)."""
         names = [name for name, _ in self._policy.net.named_parameters()]
         found: dict[int, dict[str, Tensor]] = self.optimizer.state_dict()["state"]
         out = {f"{names[i]}.{key}": value for i, values in found.items() for key, value in values.items()}
         if self._start is not None:
-            out |= {f"start.{name}": value for name, value in self._start.net.state_dict().items()}
+            start = self._start.net.state_dict()
+            out |= {f"start.{name}": value for name, value in start.items()}
+            if any(not torch.equal(value, start[name]) for name, value in self._kept.items()):
+                out |= {f"kept.{name}": value for name, value in self._kept.items()}
         return out
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
@@ -178,23 +198,33 @@ class Learner:
         """
         names = [name for name, _ in self._policy.net.named_parameters()]
         state: dict[int, dict[str, Tensor]] = {}
-        start: dict[str, Tensor] = {}
+        policies: dict[str, dict[str, Tensor]] = {"start": {}, "kept": {}}
         for name, value in tensors.items():
             owner, _, key = name.rpartition(".")
-            if name.startswith("start."):
-                start[name.removeprefix("start.")] = value
+            whose, _, rest = name.partition(".")
+            if whose in policies:
+                policies[whose][rest] = value
             elif owner in names:
                 state.setdefault(names.index(owner), {})[key] = value
             else:
                 raise CheckpointError(f"Expected optimiser tensors of {names}, got {name!r}")
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
-        if self._config.kl > 0:
-            self._start = copy.deepcopy(self._policy)
-            try:
-                self._start.net.load_state_dict(start)
-            except RuntimeError as error:
-                raise CheckpointError(f"Expected the start policy in the checkpoint, got: {error}") from error
-            self._start.weights_changed()
+        self._start = self._policy_of(policies["start"])
+        self.keep()  # an older checkpoint knows no best
+        if self._start is not None:
+            self._kept = policies["kept"] or {n: v.clone() for n, v in self._start.net.state_dict().items()}
+
+    def _policy_of(self, weights: Mapping[str, Tensor]) -> Policy | None:
+        """The start policy of a checkpoint; None in an older one without KL term, which had none."""
+        if not weights and self._config.kl == 0:
+            return None
+        found = copy.deepcopy(self._policy)
+        try:
+            found.net.load_state_dict(weights)
+        except RuntimeError as error:
+            raise CheckpointError(f"Expected the start policy in the checkpoint, got: {error}") from error
+        found.weights_changed()
+        return found
 
     def update(
         self,
@@ -237,8 +267,21 @@ class Learner:
             out["kl"] = None
         return {**out, "skipped": skipped}
 
-    def _start_log_probs(self, steps: Steps) -> Tensor | None:
+    def kl_to_start(self, steps: Steps) -> float | None:
+        """KL(policy ‖ start policy) in nats, the mean over up to :data:`KL_SAMPLE` decisions spread evenly over ``steps``.
+
+        Returns:
+            None for a run that was begun by an older version, which kept no start.
+        """
         if self._start is None:
+            return None
+        sample = steps.take(torch.linspace(0, len(steps) - 1, min(len(steps), KL_SAMPLE)).long())
+        with torch.no_grad():
+            now, start = self._policy.log_probs(sample), self._start.log_probs(sample)
+        return float((now.clamp(min=_SMALLEST).exp() * (now - start)).sum(1).mean())
+
+    def _start_log_probs(self, steps: Steps) -> Tensor | None:
+        if self._start is None or self._config.kl == 0:
             return None
         with torch.no_grad():
             return self._start.log_probs(steps)

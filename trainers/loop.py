@@ -32,6 +32,7 @@ from triage_gym.trainers import auditing, checkpoint, metrics, randomness, resum
 from triage_gym.trainers.advantages import checked, newly_acted
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_start, load_weights, posthoc_judge
+from triage_gym.trainers.farming import FarmingGuard, applies, without_roles
 from triage_gym.trainers.grpo import Extra, Learner
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.pretraining import make_start
@@ -41,6 +42,7 @@ from triage_gym.trainers.rollout import Batch, Rollouts
 from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
 from triage_gym.trainers.scalars import Scalars
 from triage_gym.trainers.signals import CutShort, Interrupted, Signals
+from triage_gym.trainers.sums import counted
 from triage_gym.trainers.sweeping import Collector
 from triage_gym.trainers.watching import Watching
 
@@ -130,6 +132,7 @@ class _Run:
         self.order = randomness.TaskOrder(config.seed, len(self.rollouts.tasks), config.groups_per_update)
         self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
         self.watching = Watching(config, self.rollouts.judging, self.rule, self.rollouts.outcome_text)
+        self.guard = FarmingGuard(config.groups_per_update * config.group_size)
         self.audited: auditing.Audited | None = None
         self.retries = (config.attempts or 1) > 1
         if self.retries and POLICY in config.signals and not isinstance(self.rule, ReflectionCredit):
@@ -210,6 +213,8 @@ class _Run:
             self.watching.forget_second()
         if looked := [name for name in changed if name in resuming.LOOKS_ON]:
             told.warning("from update %d on with other values of %s", state["update"] + 1, " and ".join(looked))
+        if "farming" in state:  # older checkpoints have none
+            self.guard.go_to(state["farming"])
         self.rollouts.judging.breaker.go_to(state.get("breaker", ""))
         if state.get("audit") is not None:
             self._apply(auditing.Audited.from_json(state["audit"]))
@@ -234,6 +239,7 @@ class _Run:
             "config_digest": self.config.digest(),
             **self._drawn(),
             **self.watching.to_json(),
+            "farming": self.guard.to_json(),
             "audit": None if self.audited is None else self.audited.to_json(),
             "logs": self.dir.sizes(),
             "versions": {
@@ -305,11 +311,16 @@ class _Run:
         times = [time.process_time()]
         batch = self._collect(times)
         times.append(time.process_time())
-        advantages = checked(self.config.credit, self.rule(batch.records), batch.records)
+        go_back = self._look_for_farming(batch)
+        rule = self.rule if self.guard.since is None else without_roles(self.rule)
+        advantages = checked(self.config.credit, rule(batch.records), batch.records)
         flat = self._tensor(newly_acted(advantages, batch.records))
         extra = self._extra(batch)
         times.append(time.process_time())
-        learnt = self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number, extra)
+        far = self._to_start(batch)
+        learnt = {**far, **self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number, extra)}
+        if go_back:
+            self.learner.go_back()
         times.append(time.process_time())
         self.turns += batch.turns
         self.episodes += batch.episodes
@@ -321,6 +332,20 @@ class _Run:
         if self.scalars is not None:
             self.scalars.write(row, self.turns)
         return row, timing
+
+    def _look_for_farming(self, batch: Batch) -> bool:
+        """Let the farming guard look; whether the weights must go back to the best ones afterwards."""
+        if not applies(self.config, self.rule):
+            return False
+        move = self.guard.look(self.number, counted(batch.records))
+        if move == "keep":
+            self.learner.keep()
+        return move == "go back"
+
+    def _to_start(self, batch: Batch) -> dict[str, float | None]:
+        """How far the policy has come from the start, when that is due."""
+        due = (self.number - 1) % self.config.monitor_every == 0
+        return {"kl_start": self.learner.kl_to_start(batch.steps)} if due else {}
 
     def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(self.config.device)
@@ -351,6 +376,7 @@ class _Run:
             **(metrics.trial_metrics(batch.records, self.config.attempts or 1, batch.refused) if self.retries else {}),
             "excluded": batch.excluded,
             **learnt,
+            **(self.guard.row() if applies(self.config, self.rule) else {}),
         }
         return {**row, **self.watching.look(row, batch.records)}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from triage_gym.credit.outcome import outcome_varies
+from triage_gym.errors import CheckpointError
 from triage_gym.records import ROLES, EpisodeRecord, LabelStatus
 from triage_gym.trainers.monitors import ALARMS
 from triage_gym.trials import trials_of
@@ -19,15 +21,31 @@ SECOND_SILENT: Final = 0.2
 """Share of a sample that the second judge gave no label, above which that is warned of."""
 FALLBACK: Final = ":fallback"
 """What the source of a label ends with that stands in for a failed one."""
+CERTAIN: Final = 0.1
+"""Share of the first update's entropy below which a policy counts as certain."""
+FAR: Final = 2.0
+"""KL to the start, in nats a turn, from which on a policy counts as far away."""
+SOLVED: Final = 0.5
+"""Success from which on being certain is no alarm."""
+STRETCH: Final = 4
+"""Updates whose mean success counts."""
 logger = logging.getLogger("triage_gym.trainers")
 
 _OWN: Final = {
     "no_outcome_variance": "no group's outcomes differ in this batch, so only roles (or nothing) teach now. Near success 1 "
     "the tasks are learnt; near 0 roles alone decide where this lasts: use a stronger start or the credit option +guard",
     "exploration_share": f"the share of E passed {EXPLORATION_SHARE}: the policy may be exploring for the judge and not "
-    "for the task. Look at the traces; the credit option +guard or a smaller `lam` prevents it",
+    "for the task. Look at the traces. Where nothing is solved the farming guard steps in (`farming_guard`); the credit option +guard prevents it",
     "roles_off": "the audit of the start policy found that this judge's roles would not help (audit.json), so they are left out "
     "and the run trains as grpo+whiten",
+    "role_farming": "E is {explored} of the turns and next to nothing is solved: the policy explores for its judge and not for "
+    "the task. The farming guard goes back to the best weights so far and leaves roles out until success is back, or for the "
+    "rest of the run when it is not the first time",
+    "farming_over": "success is back, and the farming guard lets roles count again",
+    "entropy_collapse": "the policy has next to no entropy left (a tenth of what it began with) and solves less than half: it "
+    "repeats itself and will find nothing new. A larger `entropy`, a smaller `lr` or an earlier checkpoint helps",
+    "far_from_start": "the policy is far from its start (KL {kl}) and solves no more than at first: what it has learnt is "
+    "something else. Look at the traces; a `kl` above 0 holds it back",
     "judge_fallback": "the judge failed on {fallback} of the turns with a label, and its fallback, the rules, spoke instead: "
     "what is learnt from these is the rules' opinion. `triage-gym judge check` tells what the endpoint can do",
     "second_judge_silent": "the second judge gave no label for {silent} of its sample ({why}): nothing is compared with it "
@@ -110,6 +128,9 @@ class Watch:
     def __init__(self) -> None:
         self.active = dict.fromkeys(_OWN, False)
         """Which conditions held at the last update; part of a checkpoint."""
+        self._first: list[float] = []
+        self._last: deque[float] = deque(maxlen=STRETCH)
+        self._entropy: float | None = None
 
     def look(self, metrics: Mapping[str, Any], why: str = "", **more: bool) -> list[str]:
         """The conditions that began with this update, logged as warnings.
@@ -122,9 +143,13 @@ class Watch:
         variance, explored = metrics["outcome_variance"], metrics["role_E"]
         judged = 1.0 - (metrics["role_unjudged"] or 0.0)
         silent = metrics.get("second_failed")  # not there in updates that do not ask
+        farming = bool(metrics.get("guard"))
         now = {
             "no_outcome_variance": variance == 0.0,
             "exploration_share": bool(explored) and explored > EXPLORATION_SHARE * judged,
+            "role_farming": farming,
+            "farming_over": self.active.get("role_farming", False) and not farming,
+            **self._against_the_first(metrics),
             "judge_fallback": bool(metrics.get("role_fallback")),
             "roles_off": bool(metrics.get("roles_off")),
             "second_judge_silent": self.active.get("second_judge_silent", False)
@@ -137,11 +162,62 @@ class Watch:
         warn(began, metrics, why)
         return began
 
+    def _against_the_first(self, metrics: Mapping[str, Any]) -> dict[str, bool]:
+        """The conditions that look back at the first updates."""
+        success, entropy, far = metrics["success"], metrics.get("entropy"), metrics.get("kl_start")
+        if success is not None:
+            self._last.append(success)
+            if len(self._first) < STRETCH:
+                self._first.append(success)
+        if self._entropy is None:
+            self._entropy = entropy
+        if not self._last or self._entropy is None:
+            return {"entropy_collapse": False, "far_from_start": False}
+        now, first = sum(self._last) / len(self._last), sum(self._first) / len(self._first)
+        certain = entropy is not None and entropy < CERTAIN * self._entropy
+        # Not measured in every update.
+        away = self.active.get("far_from_start", False) if far is None else far >= FAR
+        return {"entropy_collapse": certain and now < SOLVED, "far_from_start": away and now <= first}
+
+    def to_json(self) -> dict[str, Any]:
+        """What the rest of a run depends on, as JSON."""
+        return {
+            "active": self.active,
+            "first": self._first,
+            "last": list(self._last),
+            "entropy": self._entropy,
+        }
+
+    def go_to(self, state: Mapping[str, Any]) -> None:
+        """Go back to what :meth:`to_json` gave; an older checkpoint has the conditions alone.
+
+        Raises:
+            CheckpointError: When ``state`` is none of that.
+        """
+        try:
+            active = state.get("active", state)
+            self.active |= {name: bool(holds) for name, holds in active.items()}
+            self._first = [float(value) for value in state.get("first", ())]
+            self._last.clear()
+            self._last.extend(float(value) for value in state.get("last", ()))
+            entropy = state.get("entropy")
+            self._entropy = None if entropy is None else float(entropy)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"Expected the state of warnings in the checkpoint, got: {error!r}") from error
+
 
 def worded(name: str, metrics: Mapping[str, Any], why: str = "") -> str:
     """A warning in words, with the numbers of its update; one of another version is told by its name."""
-    shares = {"fallback": metrics.get("role_fallback"), "silent": metrics.get("second_failed")}
+    judged = 1.0 - (metrics.get("role_unjudged") or 0.0)
+    explored = (metrics.get("role_E") or 0.0) / judged if judged > 0.0 else None
+    shares = {
+        "fallback": metrics.get("role_fallback"),
+        "silent": metrics.get("second_failed"),
+        "explored": explored,
+    }
     told = {key: "a part" if share is None else f"{100 * share:.3g} %" for key, share in shares.items()}
+    far = metrics.get("kl_start")
+    told["kl"] = "large" if far is None else f"{far:.2f}"
     return WARNINGS[name].format(**told, why=why or "no reason given") if name in WARNINGS else name
 
 

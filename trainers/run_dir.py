@@ -20,8 +20,10 @@
 was withheld), ``role_fallback`` (share of the segments with a role whose label stands in for a failed one),
 ``judge_confidence`` (mean over segments with a role), ``outcome_variance`` (share of groups whose outcomes differ),
 ``excluded`` (rollouts with an error), and of its gradient steps: ``loss``, ``policy_loss``, ``entropy``, ``kl`` (to
-the start policy, null when its weight is 0), ``approx_kl`` (to the policy that acted), ``clip_fraction``,
-``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``roles_off`` after an audit (whether roles were left out); ``warnings`` (a list of the names in
+the start policy, null when its weight is 0), ``kl_start`` (the same before the update, over a sample; only in every
+``monitor_every``-th update from the first on), ``approx_kl`` (to the policy that acted), ``clip_fraction``,
+``grad_norm``, ``skipped`` (steps dropped by the NaN guard); ``roles_off`` after an audit (whether roles were left out); where roles can be
+farmed ``guard`` (whether the farming guard leaves them out) and ``guard_since`` (update, null while it watches); ``warnings`` (a list of the names in
 :data:`triage_gym.trainers.metrics.WARNINGS`, each only when the condition begins). Where the
 credit rule reads labels also ``role_credit`` (mean worth of a segment with a role), and where another judge was asked about a
 sample ``second_failed`` (share of it that the second judge gave no label), ``rule_agreement`` and ``second_agreement`` (share of segments on which it agrees with the run's judge) and

@@ -107,7 +107,7 @@ class Watching:
 
     def to_json(self) -> dict[str, Any]:
         """What the rest of a run depends on, as JSON."""
-        return {"watch": self._watch.active, "monitors": self._monitors.to_json()}
+        return {"watch": self._watch.to_json(), "monitors": self._monitors.to_json()}
 
     def go_to(self, state: Mapping[str, Any]) -> None:
         """Go back to what :meth:`to_json` gave; a checkpoint of an older version begins its monitors anew.
@@ -115,7 +115,7 @@ class Watching:
         Raises:
             CheckpointError: When ``state`` does not fit.
         """
-        self._watch.active |= state["watch"]
+        self._watch.go_to(state["watch"])
         if "monitors" in state:
             self._monitors.go_to(state["monitors"])
 

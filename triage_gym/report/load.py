@@ -27,6 +27,11 @@ WARNINGS: Final = {
     "roles_off": "The audit of the start policy found that this judge's roles would not help; this run trained as GRPO with "
     "whitening (audit.json has the numbers)",
     "exploration_share": "The share of E passed .85: look whether exploring pays without solving",
+    "role_farming": "The policy explored for its judge and solved next to nothing: the farming guard went back to the best weights "
+    "so far and left roles out of the credit",
+    "farming_over": "Success was back, and the farming guard let roles count again",
+    "entropy_collapse": "The policy had next to no entropy left and solved less than half",
+    "far_from_start": "The policy was far from its start and solved no more than at first",
     "judge_fallback": "The judge failed on some turns, and its fallback, the rules, spoke instead: what was learnt there is the "
     "rules' opinion",
     "second_judge_silent": "The second judge gave no label for a good part of its sample, so that nothing was compared there",

@@ -207,6 +207,61 @@ class ExplorationInFailure(Probe):
         return [f"look into the {other} box", f"look into the {coin} box", f"take the {other} box"]
 
 
+class EndlessReading(Probe):
+    """Books that always hold something new and never help: a judge that pays for news teaches to read, and nothing else.
+
+    Three turns out of eleven commands solve it, in order, whatever is read between them: by chance a few of 100 attempts.
+    The rule judge's generic rules call every page E and every step that the task needs N, so that a policy which learns
+    from roles goes from some successes to none (role farming).
+    """
+
+    SHELVES: ClassVar[tuple[str, ...]] = ("north", "south", "east", "west", "upper", "lower", "inner", "outer")
+    STEPS: ClassVar[tuple[str, ...]] = ("take the key", "unlock the door", "open the door")
+    KINDS: ClassVar[tuple[str, ...]] = ("amber", "basalt", "copper", "damask", "ebony", "flint", "garnet", "hazel")
+    THINGS: ClassVar[tuple[str, ...]] = ("anvils", "beetles", "comets", "dolphins", "engines", "ferns", "glaciers")
+    variants: ClassVar[int] = 56
+    max_turns: ClassVar[int] = 8
+
+    def opening(self, variant: int) -> tuple[str, str]:
+        return (
+            "The door is locked, and you hold no key: take the key, unlock the door and open the door. Books tell of this and that.",
+            self._place(0),
+        )
+
+    def commands(self, variant: int, played: Sequence[str]) -> list[str]:
+        return [*(f"read a book of the {shelf} shelf" for shelf in self.SHELVES), *self.STEPS]
+
+    def effect(self, variant: int, played: Sequence[str], action: str) -> Effect:
+        done = self._done(played)
+        if action not in self.STEPS:
+            # Kinds and things come round after 8 and after 7 pages: none of them twice among the turns that a judge sees.
+            page = variant + len(played)
+            kind, thing = self.KINDS[page % len(self.KINDS)], self.THINGS[page % len(self.THINGS)]
+            return Effect(f"The book tells of {kind} {thing}. {self._place(done)}", "N")
+        right = action == self.STEPS[done]
+        after = done + right
+        return Effect(self._place(after), "D" if right else "N", True if after == len(self.STEPS) else None)
+
+    def best(self, variant: int, played: Sequence[str]) -> str | None:
+        return self.STEPS[self._done(played)]
+
+    def _done(self, played: Sequence[str]) -> int:
+        """How many of the steps were taken, in order."""
+        done = 0
+        for action in played:
+            done += done < len(self.STEPS) and action == self.STEPS[done]
+        return done
+
+    @staticmethod
+    def _place(done: int) -> str:
+        """What is seen after ``done`` steps, in words of the task."""
+        return (
+            "The door is locked, and you hold no key.",
+            "The door is locked, and you hold the key.",
+            "You hold the key.",
+        )[min(done, 2)]
+
+
 class Unicode(Probe):
     """Texts of many scripts: what is not passed on code point by code point does not win.
 
@@ -281,6 +336,7 @@ GOOD: Final[tuple[type[Probe], ...]] = (
     DistractorTurn,
     RegressionInSuccess,
     ExplorationInFailure,
+    EndlessReading,
     Unicode,
 )
 """Probes that keep every promise."""
