@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from test_lab_counterfactual import many, row
 
 from triage_gym.audit.counterfactual import said_by, table_of
-from triage_gym.audit.fitting import LAM_BOUNDS, fit, fit_constants, fold_of, isotonic, shrunk
+from triage_gym.audit.fitting import fit, fit_constants, fold_of
+from triage_gym.credit.constants import LAM_BOUNDS, isotonic, shrunk
 from triage_gym.errors import InputError
 from triage_gym.records import ROLES
 

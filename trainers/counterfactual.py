@@ -348,7 +348,7 @@ def _continue(
         info = began[i].info
         if "env_error" in info or info["prefix_length"] != step or info["restore_status"] != "verified":
             continue
-        live[i] = _told(player, records[i], step, info, began[i].observation)
+        live[i] = told(player, records[i], step, info, began[i].observation)
         if own:
             forced[i] = records[i].segments[step].action
     playing = list(live)
@@ -373,7 +373,7 @@ def _continue(
     return out
 
 
-def _told(player: Player, record: EpisodeRecord, step: int, info: Mapping[str, Any], observation: str) -> Live:
+def told(player: Player, record: EpisodeRecord, step: int, info: Mapping[str, Any], observation: str) -> Live:
     """An episode at its turn ``step``: the memory has been told what went before."""
     memory = player.begin(str(info.get("task", "")), record.start_observation if step else observation)
     for segment in record.segments[:step]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 import triage_gym
 from triage_gym import traces
 from triage_gym.credit import make as make_credit
+from triage_gym.credit.online import RoleWorths, TriageOnline, pairs_of
 from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import POLICY
@@ -134,6 +135,7 @@ class _Run:
         self.watching = Watching(config, self.rollouts.judging, self.rule, self.rollouts.outcome_text)
         self.guard = FarmingGuard(config.groups_per_update * config.group_size)
         self.audited: auditing.Audited | None = None
+        self.worths = RoleWorths(self.rule) if isinstance(self.rule, TriageOnline) else None
         self.retries = (config.attempts or 1) > 1
         if self.retries and POLICY in config.signals and not isinstance(self.rule, ReflectionCredit):
             metrics.logger.warning(UNTRAINED_POINTER, config.credit)
@@ -188,6 +190,7 @@ class _Run:
         self.audited, self.turns = found, max(self.turns, found.turns)
         self.rule = auditing.applied(self.rule, found)
         if found.roles_off:
+            self.worths = None
             self.rollouts.judging.leave_out()
 
     def restore(self, allow: Sequence[str]) -> None:
@@ -216,6 +219,8 @@ class _Run:
         if "farming" in state:  # older checkpoints have none
             self.guard.go_to(state["farming"])
         self.rollouts.judging.breaker.go_to(state.get("breaker", ""))
+        if self.worths is not None:
+            self.worths.go_to(state.get("worths"))
         if state.get("audit") is not None:
             self._apply(auditing.Audited.from_json(state["audit"]))
         self.number, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
@@ -241,6 +246,7 @@ class _Run:
             **self.watching.to_json(),
             "farming": self.guard.to_json(),
             "audit": None if self.audited is None else self.audited.to_json(),
+            "worths": None if self.worths is None else self.worths.to_json(),
             "logs": self.dir.sizes(),
             "versions": {
                 "triage_gym": triage_gym.__version__,
@@ -312,8 +318,12 @@ class _Run:
         batch = self._collect(times)
         times.append(time.process_time())
         go_back = self._look_for_farming(batch)
-        rule = self.rule if self.guard.since is None else without_roles(self.rule)
+        # By the pairs of earlier updates: those of this one have a part in the outcomes that it is credited with.
+        rule = self.rule if self.worths is None else self.worths.rule()
+        rule = rule if self.guard.since is None else without_roles(rule)
         advantages = checked(self.config.credit, rule(batch.records), batch.records)
+        if self.worths is not None:
+            self.worths.add(pairs_of(batch.records))
         flat = self._tensor(newly_acted(advantages, batch.records))
         extra = self._extra(batch)
         times.append(time.process_time())
@@ -373,6 +383,7 @@ class _Run:
             "episodes": self.episodes,
             **metrics.batch_metrics(batch.records),
             **({} if self.audited is None else {"roles_off": self.audited.roles_off}),
+            **({} if self.worths is None else self.worths.metrics()),
             **(metrics.trial_metrics(batch.records, self.config.attempts or 1, batch.refused) if self.retries else {}),
             "excluded": batch.excluded,
             **learnt,

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from triage_gym.credit import make as make_credit
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.errors import TrainingError
 from triage_gym.records import EpisodeRecord
+from triage_gym.trainers import online
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.judging import Judging
 from triage_gym.trainers.policy.protocol import Policy, Steps
+from triage_gym.trainers.randomness import stream
 from triage_gym.trainers.tasks import Start, Tasks, stack
-from triage_gym.trainers.trials import Plan, Reflections, Try, gathered, play_trials, reflections_of
+from triage_gym.trainers.trials import Plan, Reflections, Trials, Try, gathered, play_trials, reflections_of
 from triage_gym.windows import outcome_text_of
 from triage_gym.wrappers import TextVectorEnv
 
@@ -63,7 +66,10 @@ class Rollouts:
         self.judging = Judging(config)
         members = config.groups_per_update * config.group_size
         self._plan = Plan.of(config, config.attempts or 1)
-        self._vector = TextVectorEnv(stack(config, config.split, self.judging.facts, self._plan.attempts), members)
+        rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
+        self._pairs = online.share_of(config, rule)
+        make = stack(config, config.split, self.judging.facts, self._plan.attempts, pairs=self._pairs > 0.0)
+        self._vector = TextVectorEnv(make, members)
         self.outcome_text = outcome_text_of(self._vector.metadata)
         """What tells the outcome, and no judge may see."""
 
@@ -92,9 +98,19 @@ class Rollouts:
             raise TrainingError(
                 f"Expected at least one sound episode in update {update}, got none; the first: {reason}"
             )
+        judged = 0.0
+        labelled: dict[int, EpisodeRecord] = {}
+        if self._pairs:
+            before = time.process_time()
+            labelled = self._labelled([t.record for t in tries])
+            judged = time.process_time() - before
+            self._retry(found, labelled, update, rng)
+            tries = self._sound(found.tries)
         steps, place = gathered(self._policy, found, tries)
-        played = time.process_time()
-        records = self.judging.label([t.record for t in tries], self.outcome_text)
+        played = time.process_time() - judged
+        known = [labelled.get(id(t.record)) for t in tries]
+        new = self._labelled([t.record for t, record in zip(tries, known, strict=True) if record is None])
+        records = [record or new[id(t.record)] for t, record in zip(tries, known, strict=True)]
         judge_s = time.process_time() - played
         episodes = sum(map(len, found.tries)) + found.broken
         return Batch(
@@ -109,9 +125,25 @@ class Rollouts:
             judge_s=judge_s,
         )
 
+    def _labelled(self, records: Sequence[EpisodeRecord]) -> dict[int, EpisodeRecord]:
+        """The records with a label a segment, by identity of the record without."""
+        return dict(zip(map(id, records), self.judging.label(records, self.outcome_text), strict=True))
+
+    def _retry(
+        self, found: Trials, labelled: Mapping[int, EpisodeRecord], update: int, rng: np.random.Generator
+    ) -> None:
+        """Go back into some of the first attempts, for pairs."""
+        first = {
+            i: labelled[id(tries[0].record)]
+            for i, tries in enumerate(found.tries)
+            if tries and id(tries[0].record) in labelled
+        }
+        turns = online.chosen(first, self._pairs, stream(self._config.seed, "pairs", update))
+        online.play_pairs(self._policy, self._vector, found, turns, rng)
+
     def _sound(self, trials: Sequence[Sequence[Try]]) -> list[Try]:
         """The attempts to learn from: those before the first that must not be trained."""
-        ledger = GroupLedger(self._config.group_size * self._plan.attempts)
+        ledger = GroupLedger(self._config.group_size * (2 if self._pairs else self._plan.attempts))
         found = []
         for trial in trials:
             for attempt in itertools.takewhile(lambda t: t.record.error is None, trial):

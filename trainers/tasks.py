@@ -86,7 +86,13 @@ def _is_gymnasium_id(name: str) -> bool:
 
 
 def stack(
-    config: TrainConfig, split: str | None, facts: Sequence[FactName] = (), attempts: int = 1, *, measure: bool = False
+    config: TrainConfig,
+    split: str | None,
+    facts: Sequence[FactName] = (),
+    attempts: int = 1,
+    *,
+    measure: bool = False,
+    pairs: bool = False,
 ) -> Callable[[], gym.Env[Any, Any]]:
     """A function that makes the whole stack.
 
@@ -96,12 +102,15 @@ def stack(
         facts: What to measure of each turn, for a judge that needs it of the records.
         attempts: Most attempts at a task; with 1 nothing is retried and no state is kept.
         measure: Whether to ask the environment's expert, where it has one, for the pivots that it would have named.
+        pairs: Whether an attempt, a success too, may be gone back into once (:mod:`triage_gym.trainers.online`).
     """
 
     def make() -> gym.Env[Any, Any]:
         env = make_env(config, split)
         if attempts > 1:
             env = retrying(config, env, attempts, measure=measure)
+        elif pairs:
+            env = PivotRetryWrapper(env, max_attempts=2, after="any")
         if facts:
             env = StateFactsWrapper(env, facts)
         return SegmentCreditWrapper(env, credit="grpo")

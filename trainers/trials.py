@@ -208,8 +208,35 @@ def _enter(
     policy: Policy, vector: TextVectorEnv, found: Trials, stretch: Stretch, choices: Mapping[int, Choice], plan: Plan
 ) -> set[int]:
     """Add a wave of retries to what was found; the trials whose environment broke."""
-    base = sum(len(part.choices) for part in found.steps)
     gain = _divergence(policy, stretch) if plan.measure and stretch.turns else None
+    broken = entered(vector, found, stretch, choices, bare=plan.distill)
+    if gain is not None:
+        for i in stretch.rows.keys() - broken:
+            found.bits[i, found.tries[i][-1].record.attempt] = float(gain[stretch.rows[i]].sum())
+    return broken
+
+
+def entered(
+    vector: TextVectorEnv,
+    found: Trials,
+    stretch: Stretch,
+    choices: Mapping[int, Choice] | None = None,
+    *,
+    bare: bool = False,
+) -> set[int]:
+    """Add the retries of a stretch to what was found.
+
+    Args:
+        vector: Where they were played.
+        found: What each of them goes back into, and where it is added.
+        stretch: They.
+        choices: How the policy chose where they begin, where it did.
+        bare: Whether their decisions are kept as an agent without remarks sees them.
+
+    Returns:
+        The trials whose environment broke.
+    """
+    base = sum(len(part.choices) for part in found.steps)
     broken = set()
     for i, rows in stretch.rows.items():
         record = vector.final_infos[i].get("episode_record")
@@ -219,10 +246,8 @@ def _enter(
             continue
         parent = found.tries[i][-1]
         turns = parent.turns[: record.prefix_length] + [base + row for row in rows]
-        found.tries[i].append(Try(record, turns, choices.get(i)))
-        if gain is not None:
-            found.bits[i, record.attempt] = float(gain[rows].sum())
-    found.steps += stretch.bare if plan.distill else stretch.steps
+        found.tries[i].append(Try(record, turns, (choices or {}).get(i)))
+    found.steps += stretch.bare if bare else stretch.steps
     found.turns += stretch.turns
     return broken
 

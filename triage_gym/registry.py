@@ -58,6 +58,7 @@ BUILTIN: Final[dict[Kind, dict[str, str]]] = {
         "scalar": "triage_gym.credit.rules:Scalar",
         "triage": "triage_gym.credit.rules:Triage",
         "triage-audited": "triage_gym.credit.audited:TriageAudited",
+        "triage-online": "triage_gym.credit.online:TriageOnline",
         "triage-shuffled": "triage_gym.credit.controls:ShuffledTriage",
         "roles-only": "triage_gym.credit.controls:RolesOnly",
         "gigpo": "triage_gym.credit.trials:GiGPO",

@@ -78,6 +78,7 @@ WHITENED: Final = Arm(BASELINE, {"credit": "grpo+whiten"}, "outcome alone, white
 SCALAR: Final = Arm("scalar", {"credit": "scalar"}, "the same judge, good or bad")
 TRIAGE: Final = Arm("triage", {"credit": "triage"}, "four roles, the paper's constants")
 AUDITED: Final = Arm("triage-audited", {"credit": "triage-audited"}, "constants measured first, in turns that count")
+ONLINE: Final = Arm("triage-online", {"credit": "triage-online"}, "constants measured by retries while it trains")
 SHUFFLED: Final = Arm("triage-shuffled", {"credit": "triage-shuffled"}, "roles in the wrong places", control=True)
 BLIND: Final = Arm(
     "task-blind", {"credit": "triage", "judge": GENERIC}, "a judge that knows no task", control=True, judge="task-blind"
@@ -90,6 +91,7 @@ MAIN: Final = (
     Arm("gigpo", {"credit": "gigpo"}, "turns from the same observation compared"),
     TRIAGE,
     AUDITED,
+    ONLINE,
     SHUFFLED,
     BLIND,
     ROLES_ONLY,
@@ -109,7 +111,7 @@ ABLATION: Final = (
 )
 JUDGED: Final = ("rule", "noise-30", "noise-50", "votes-50", "R-as-E", "E-as-N")
 """Judges of the table that holds role types against a scalar of the same judge."""
-_RULES: Final = ("scalar", "triage", "triage+soft", "triage-audited")
+_RULES: Final = ("scalar", "triage", "triage+soft", "triage-audited", "triage-online")
 _RETRIED: Final = (
     WHITENED,
     Arm("metarl", {"credit": "metarl+whiten"}, "full retries, LaMer's rule"),

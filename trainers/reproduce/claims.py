@@ -59,7 +59,9 @@ CLAIMS: Final[Mapping[str, tuple[Claim, ...]]] = {
         _above("scalar", "grpo", "scalar above GRPO"),
         _above("triage", "gigpo", "TRIAGE above GiGPO"),
         _above("triage-audited", "grpo+whiten", "measured constants above GRPO with whitening"),
+        _above("triage-online", "grpo+whiten", "constants measured by retries above GRPO with whitening"),
         _above("triage-audited", "scalar", "measured constants above the scalar"),
+        _above("triage-online", "scalar", "constants measured by retries above the scalar"),
         _above("triage", "triage-shuffled", "roles in their places above shuffled ones"),
         _above("triage", "task-blind", "a judge that knows the task above one that does not"),
         _above("triage", "roles-only", "with the outcome above roles alone"),
@@ -88,7 +90,7 @@ CLAIMS: Final[Mapping[str, tuple[Claim, ...]]] = {
     "judge": tuple(
         _above(f"{rule}@{judge}", f"scalar@{judge}", f"{rule} above scalar, judge {judge}")
         for judge in JUDGED
-        for rule in ("triage", "triage+soft", "triage-audited")
+        for rule in ("triage", "triage+soft", "triage-audited", "triage-online")
         if rule != "triage+soft" or judge.startswith("votes")
     ),
     "pivot": (

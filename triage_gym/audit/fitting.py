@@ -6,7 +6,7 @@ With y = A*/scale, A_i the outcome's advantage and ρ the role, the weighted lea
 
 say what a turn is worth from what credit knows of it. Whitening makes the size of advantages immaterial, so what counts
 is λ c[ρ] = β[ρ] / a. Each is shrunk to the prior λ₀ c₀ (TRIAGE's constants at λ = 0.2) by its standard error, held in
-order, and split into constants of at most 1 and a λ in :data:`LAM_BOUNDS`. A fit is judged on tasks that it has not seen:
+order, and split into constants of at most 1 and a λ in bounds (:mod:`triage_gym.credit.constants`). A fit is judged on tasks that it has not seen:
 two halves, each scored by the fit of the other.
 
 It says where roles help. It should not be trusted with the size of E: a measure of single actions does not see that
@@ -27,41 +27,15 @@ from triage_gym.audit.counterfactual import LAM, Table, said_by, table_of
 from triage_gym.audit.labels import LabelledWindow
 from triage_gym.audit.measures import Codes, interval_json
 from triage_gym.audit.resampling import Resampler
+from triage_gym.credit.constants import isotonic, shrunk
 from triage_gym.credit.rules import CONSTANTS
 from triage_gym.errors import InputError
 from triage_gym.records import ROLES
 from triage_gym.statistics import Interval
 
-LAM_BOUNDS: Final = (0.05, 0.4)
-"""Least and largest λ of a fit; the paper's largest is 0.4."""
-PRIOR_SPREAD: Final = 0.1
-"""Standard deviation of the prior of λ c around TRIAGE's: half of what D is worth there."""
 LEAST_SLOPE: Final = 0.05
 """Least weight a of the outcome: below it λ c = β / a would be anything."""
 _SWEEPS: Final = 200
-Numbers = Sequence[float] | NDArray[np.float64]
-
-
-def isotonic(values: Numbers, weights: Numbers) -> NDArray[np.float64]:
-    """The falling sequence nearest to ``values`` in weighted squares, by pooling adjacent violators.
-
-    Args:
-        values: In the order in which they must not rise.
-        weights: At least 0, one each; a value of weight 0 takes that of its neighbours' pool.
-
-    Example:
-        1, 3, 0 with weights 1, 1, 1 becomes 2, 2, 0.
-    """
-    blocks: list[list[float]] = []  # value, weight, count
-    for value, weight in zip(values, weights, strict=True):
-        blocks.append([float(value), float(weight), 1])
-        while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
-            last, before = blocks.pop(), blocks[-1]
-            total = before[1] + last[1]
-            share = last[1] / total if total else 0.5
-            before[0] += share * (last[0] - before[0])
-            before[1], before[2] = total, before[2] + last[2]
-    return np.array([value for value, _, count in blocks for _ in range(int(count))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,30 +95,6 @@ def fit_constants(table: Table, said: Codes) -> Fit:
     worth, lam = shrunk(np.where(counts > 0, raw, 0.0), errors)
     measured = np.where(counts > 0, raw, np.nan)
     return Fit(_four(worth), lam, slope, _four(measured), _four(errors), tuple(int(n) for n in counts))  # type: ignore[arg-type]
-
-
-def shrunk(
-    measured: NDArray[np.float64], errors: NDArray[np.float64], spread: float = PRIOR_SPREAD, prior_lam: float = LAM
-) -> tuple[NDArray[np.float64], float]:
-    """Constants of at most 1 in size, and λ, from measured λ c with their standard errors.
-
-    Args:
-        measured: λ c of D, E, N, R.
-        errors: Their standard errors; infinite where nothing was measured, which leaves the prior.
-        spread: Standard deviation of the prior.
-        prior_lam: λ of the prior, whose constants are TRIAGE's.
-
-    Example:
-        Errors as large as the spread give the mean of measured and prior: D measured 0.4, prior 0.2, comes to 0.3.
-    """
-    prior = prior_lam * np.asarray(CONSTANTS, dtype=np.float64)
-    trust = np.where(
-        np.isfinite(errors), spread**2 / (spread**2 + np.where(np.isfinite(errors), errors, 0.0) ** 2), 0.0
-    )
-    mean = trust * measured + (1.0 - trust) * prior
-    ordered = isotonic(mean, 1.0 / (spread**2 * np.maximum(1.0 - trust, 1e-9)))
-    lam = float(np.clip(np.abs(ordered).max(), *LAM_BOUNDS))
-    return np.clip(ordered / lam, -1.0, 1.0), lam
 
 
 def _errors(
