@@ -24,16 +24,14 @@ from numpy.typing import NDArray
 
 import triage_gym
 from triage_gym import traces
-from triage_gym.credit import make as make_credit
-from triage_gym.credit.online import RoleWorths, TriageOnline, pairs_of
 from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.protocols import ReflectionCredit
 from triage_gym.records import POLICY
 from triage_gym.trainers import auditing, checkpoint, metrics, randomness, resuming
-from triage_gym.trainers.advantages import checked, newly_acted
+from triage_gym.trainers.advantages import newly_acted
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.crediting import Crediting
 from triage_gym.trainers.evaluation import Evaluation, Evaluator, Mode, load_start, load_weights, posthoc_judge
-from triage_gym.trainers.farming import FarmingGuard, applies, without_roles
 from triage_gym.trainers.grpo import Extra, Learner
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.pretraining import make_start
@@ -43,7 +41,6 @@ from triage_gym.trainers.rollout import Batch, Rollouts
 from triage_gym.trainers.run_dir import TIMINGS, RunDir, read_json, write_json
 from triage_gym.trainers.scalars import Scalars
 from triage_gym.trainers.signals import CutShort, Interrupted, Signals
-from triage_gym.trainers.sums import counted
 from triage_gym.trainers.sweeping import Collector
 from triage_gym.trainers.watching import Watching
 
@@ -123,7 +120,7 @@ class _Run:
 
     def __init__(self, config: TrainConfig, run_dir: str | os.PathLike[str]) -> None:
         self.config = config
-        self.rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
+        self.crediting = Crediting(config)
         self.policy = make_policy(config)
         self.learner = Learner(self.policy, config, Path(run_dir) / "skipped")
         self.rollouts = Rollouts(config, self.policy)
@@ -132,12 +129,9 @@ class _Run:
         self.scalars: Scalars | None = None
         self.order = randomness.TaskOrder(config.seed, len(self.rollouts.tasks), config.groups_per_update)
         self.streams = {name: randomness.stream(config.seed, name) for name in ("actions", "minibatches")}
-        self.watching = Watching(config, self.rollouts.judging, self.rule, self.rollouts.outcome_text)
-        self.guard = FarmingGuard(config.groups_per_update * config.group_size)
-        self.audited: auditing.Audited | None = None
-        self.worths = RoleWorths(self.rule) if isinstance(self.rule, TriageOnline) else None
+        self.watching = Watching(config, self.rollouts.judging, self.crediting.rule, self.rollouts.outcome_text)
         self.retries = (config.attempts or 1) > 1
-        if self.retries and POLICY in config.signals and not isinstance(self.rule, ReflectionCredit):
+        if self.retries and POLICY in config.signals and not isinstance(self.crediting.rule, ReflectionCredit):
             metrics.logger.warning(UNTRAINED_POINTER, config.credit)
         self._warn_of_unused()
         self.number = self.turns = self.episodes = 0
@@ -178,19 +172,19 @@ class _Run:
         self.learner.keep_start()
         self._open_scalars()
         self.evaluate("sampled")
-        if auditing.is_needed(self.config, self.rule):
-            self._apply(auditing.audit_start(self.config, self.rule, self.policy))
-            write_json(self.dir.path / "audit.json", self.audited.to_json() if self.audited else None)
+        if auditing.is_needed(self.config, self.crediting.rule):
+            audited = auditing.audit_start(self.config, self.crediting.rule, self.policy)
+            write_json(self.dir.path / "audit.json", audited.to_json())
+            self.crediting.take(audited)
+            self.turns = audited.turns
+            self._leave_out()
         # Beside the first checkpoint: a directory with settings is one that can be resumed.
         write_json(self.dir.path / "config.json", self.config.to_json())
         self.save()
 
-    def _apply(self, found: auditing.Audited) -> None:
-        """Train as the audit says; its turns are the run's."""
-        self.audited, self.turns = found, max(self.turns, found.turns)
-        self.rule = auditing.applied(self.rule, found)
-        if found.roles_off:
-            self.worths = None
+    def _leave_out(self) -> None:
+        """Ask no judge that costs where an audit has switched roles off."""
+        if self.crediting.audited is not None and self.crediting.audited.roles_off:
             self.rollouts.judging.leave_out()
 
     def restore(self, allow: Sequence[str]) -> None:
@@ -216,13 +210,9 @@ class _Run:
             self.watching.forget_second()
         if looked := [name for name in changed if name in resuming.LOOKS_ON]:
             told.warning("from update %d on with other values of %s", state["update"] + 1, " and ".join(looked))
-        if "farming" in state:  # older checkpoints have none
-            self.guard.go_to(state["farming"])
+        self.crediting.go_to(state)
+        self._leave_out()
         self.rollouts.judging.breaker.go_to(state.get("breaker", ""))
-        if self.worths is not None:
-            self.worths.go_to(state.get("worths"))
-        if state.get("audit") is not None:
-            self._apply(auditing.Audited.from_json(state["audit"]))
         self.number, self.turns, self.episodes = state["update"], state["turns"], state["episodes"]
         self.dir.cut(state["logs"], self.number)
         evaluations = read_json(self.dir.path / "eval.json")["evaluations"]
@@ -244,9 +234,7 @@ class _Run:
             "config_digest": self.config.digest(),
             **self._drawn(),
             **self.watching.to_json(),
-            "farming": self.guard.to_json(),
-            "audit": None if self.audited is None else self.audited.to_json(),
-            "worths": None if self.worths is None else self.worths.to_json(),
+            **self.crediting.to_json(),
             "logs": self.dir.sizes(),
             "versions": {
                 "triage_gym": triage_gym.__version__,
@@ -317,19 +305,16 @@ class _Run:
         times = [time.process_time()]
         batch = self._collect(times)
         times.append(time.process_time())
-        go_back = self._look_for_farming(batch)
-        # By the pairs of earlier updates: those of this one have a part in the outcomes that it is credited with.
-        rule = self.rule if self.worths is None else self.worths.rule()
-        rule = rule if self.guard.since is None else without_roles(rule)
-        advantages = checked(self.config.credit, rule(batch.records), batch.records)
-        if self.worths is not None:
-            self.worths.add(pairs_of(batch.records))
+        move = self.crediting.look(self.number, batch.records)
+        if move == "keep":
+            self.learner.keep()
+        advantages = self.crediting.advantages(batch.records)
         flat = self._tensor(newly_acted(advantages, batch.records))
         extra = self._extra(batch)
         times.append(time.process_time())
         far = self._to_start(batch)
         learnt = {**far, **self.learner.update(batch.steps, flat, self.streams["minibatches"], self.number, extra)}
-        if go_back:
+        if move == "go back":
             self.learner.go_back()
         times.append(time.process_time())
         self.turns += batch.turns
@@ -343,15 +328,6 @@ class _Run:
             self.scalars.write(row, self.turns)
         return row, timing
 
-    def _look_for_farming(self, batch: Batch) -> bool:
-        """Let the farming guard look; whether the weights must go back to the best ones afterwards."""
-        if not applies(self.config, self.rule):
-            return False
-        move = self.guard.look(self.number, counted(batch.records))
-        if move == "keep":
-            self.learner.keep()
-        return move == "go back"
-
     def _to_start(self, batch: Batch) -> dict[str, float | None]:
         """How far the policy has come from the start, when that is due."""
         due = (self.number - 1) % self.config.monitor_every == 0
@@ -362,14 +338,14 @@ class _Run:
 
     def _extra(self, batch: Batch) -> Extra | None:
         """What the batch teaches besides its commands: reflections, when the credit rule values them, and a value head."""
-        reflects = len(batch.reflections) > 0 and isinstance(self.rule, ReflectionCredit)
+        reflects = len(batch.reflections) > 0 and isinstance(self.crediting.rule, ReflectionCredit)
         values = hasattr(self.policy.net, "value")
         if not (reflects or values):
             return None
         reflections = advantages = outcomes = None
         if reflects:
-            assert isinstance(self.rule, ReflectionCredit)
-            worth = np.asarray(self.rule.reflections(batch.records))[batch.reflections.records]
+            assert isinstance(self.crediting.rule, ReflectionCredit)
+            worth = np.asarray(self.crediting.rule.reflections(batch.records))[batch.reflections.records]
             reflections, advantages = batch.reflections, self._tensor(worth)
         if values:
             scores = [np.full(len(r) - r.prefix_length, r.score) for r in batch.records]
@@ -382,12 +358,10 @@ class _Run:
             "turns": self.turns,
             "episodes": self.episodes,
             **metrics.batch_metrics(batch.records),
-            **({} if self.audited is None else {"roles_off": self.audited.roles_off}),
-            **({} if self.worths is None else self.worths.metrics()),
             **(metrics.trial_metrics(batch.records, self.config.attempts or 1, batch.refused) if self.retries else {}),
             "excluded": batch.excluded,
             **learnt,
-            **(self.guard.row() if applies(self.config, self.rule) else {}),
+            **self.crediting.row(),
         }
         return {**row, **self.watching.look(row, batch.records)}
 
