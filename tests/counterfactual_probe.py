@@ -79,6 +79,51 @@ class Forgetful(Majority):
         return f"start {Forgetful.begun}", info
 
 
+class Short(Majority):
+    """Over after one turn, with outcomes that are no 0 and 1."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self._sent.append(action)
+        won = action == "left"
+        info = {**self._info(), "success": won, "score": 5.5 if won else -1.5}
+        return self._seen(), float(won), True, False, info
+
+
+class Lost(Forgetful):
+    """Over after one turn, and never again where it began."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        seen, reward, _, cut, info = super().step(action)
+        return seen, reward, True, cut, {**info, "success": True, "score": 1.0}
+
+
+class Even10(Majority):
+    """Every outcome is 0.1."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        seen, reward, over, cut, info = super().step(action)
+        return seen, reward, over, cut, {**info, **({"score": 0.1} if over else {})}
+
+
+class Brittle(Majority):
+    """Fails at every fortieth step."""
+
+    taken: ClassVar[int] = 0
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        Brittle.taken += 1
+        if Brittle.taken % 40 == 0:
+            raise RuntimeError("it broke")
+        return super().step(action)
+
+
+class Telling(Majority):
+    """Says of itself that the first turn of all changed its task, and no other."""
+
+    def task_state(self) -> bool:
+        return len(self._sent) > 0
+
+
 def chance(lefts: int, turns_left: int) -> float:
     """Of success for the even player with so many lefts and turns left."""
     return sum(comb(turns_left, k) for k in range(turns_left + 1) if lefts + k >= NEEDED) / 2**turns_left
@@ -106,6 +151,22 @@ class Nothing:
         """Forget it."""
 
 
+class Recalling(Nothing):
+    """Holds what it is told against what the observation says of it."""
+
+    def __init__(self, observation: str) -> None:
+        self._told: list[str] = []
+        self._hold(observation)
+
+    def observe(self, action: str, observation: str) -> None:
+        self._told.append(action)
+        self._hold(observation)
+
+    def _hold(self, observation: str) -> None:
+        assert observation.endswith(f"so far {' '.join(self._told) or 'nothing'}"), (observation, self._told)
+        self.lefts = self._told.count("left")
+
+
 class Even:
     """Draws evenly from the commands."""
 
@@ -121,3 +182,20 @@ class Even:
     ) -> Said:
         assert rng is not None
         return Said([commands[int(rng.integers(len(commands)))] for commands in admissible])
+
+
+class Rising(Even):
+    """Goes left the likelier the oftener it remembers to have gone left."""
+
+    def begin(self, task: str, observation: str) -> Nothing:
+        return Recalling(observation)
+
+    def act(
+        self,
+        memories: Sequence[Any],
+        admissible: Sequence[Sequence[str]],
+        rng: np.random.Generator | None,
+        forced: Sequence[str] | None = None,
+    ) -> Said:
+        assert rng is not None
+        return Said(["left" if rng.random() < 0.3 + 0.2 * memory.lefts else "right" for memory in memories])

@@ -60,8 +60,38 @@ def test_a_fit_is_settings_that_train_takes(rows: Path, tmp_path: Path, capsys: 
 def test_what_cannot_be_done_is_told(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fit", str(rows), "--judge", "nobody") == 1
     assert "Expected --judge to be one of ['rule']" in capsys.readouterr().err
-    assert run("counterfactual", str(rows), "--demos", "3") == 0  # a file of rows needs no player
+    for flag in ("--demos", "--limit", "--turns", "--workers"):
+        assert run("counterfactual", str(rows), flag, "3") == 1
+        assert f"Expected no {flag}" in capsys.readouterr().err
+    assert run("counterfactual", *SMALL, "--out", str(tmp_path / "no" / "rows.jsonl")) == 1
+    assert "a folder that exists" in capsys.readouterr().err
     assert run("counterfactual", str(tmp_path), "--quiet") == 1
     assert "checkpoint" in capsys.readouterr().err
     assert run("counterfactual", "--rollouts", "1", "--quiet") == 1
     assert "`rollouts`" in capsys.readouterr().err
+
+
+class Broken:
+    """Fails always."""
+
+    def judge(self, windows: object) -> list[object]:
+        raise RuntimeError("no answer today")
+
+
+def test_a_judge_that_fails_is_told_of_and_costs_no_rows(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    assert run("counterfactual", *SMALL, "--judge", "test_cli_credit:Broken", "--out", str(out)) == 1
+    shown = capsys.readouterr().out
+    assert "gave no role to" in shown
+    assert "no answer today" in shown
+    assert "It gave no turn a role" in shown
+    assert len(out.read_text().splitlines()) == len(rows.read_text().splitlines())
+
+
+def test_rows_are_audited(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["judge", "audit", str(rows), "--judge", '{"name": "rule", "domain": "generic"}'])
+    assert stop.value.code == 0
+    assert "Cov(c, δ)" in capsys.readouterr().out

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from counterfactual_probe import TURNS, Even, known
+from counterfactual_probe import NEEDED, TURNS, Even, Rising, known
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage_gym.audit.counterfactual import look, table_of, verdict
 from triage_gym.audit.labels import Annotation, LabelledWindow, read_labels, write_labels
 from triage_gym.errors import InputError, TrainingError
+from triage_gym.judges.nesting import facts_needed, inner
 from triage_gym.protocols import Window
-from triage_gym.records import ROLES
+from triage_gym.records import ROLES, EpisodeRecord, RoleLabel
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.trainers.counterfactual import Measured, Sampling, calibration_split, drawn_evenly, measure
+from triage_gym.trainers.counterfactual import Measured, Sampling, Turn, calibration_split, measure
+from triage_gym.trainers.counterfactual_rounds import drawn_evenly
 from triage_gym.trainers.counterfactual_rows import labelled, rows_of
 
 PROBE = TrainConfig(env="counterfactual_probe:Majority", limit=9)
@@ -98,12 +101,138 @@ def test_states_that_do_not_come_back_are_left_out() -> None:
         measure(forgetful, Even(), Sampling(turns=100, rollouts=2, groups=1, group_size=2, segments=4))
 
 
+def test_the_policy_remembers_what_went_before_a_turn_that_it_goes_back_to() -> None:
+    """A policy that goes by its memory: Q and V are those that it has, from everywhere."""
+
+    def chance(lefts: int, left: int) -> float:
+        if not left:
+            return float(lefts >= NEEDED)
+        p = min(1.0, 0.3 + 0.2 * lefts)
+        return p * chance(lefts + 1, left - 1) + (1 - p) * chance(lefts, left - 1)
+
+    found = measure(PROBE, Rising(), Sampling(turns=25_000, rollouts=8, seed=2))
+    pooled: dict[tuple[int, int], list[float]] = {}
+    for turn in found.turns:
+        lefts = [s.action for s in turn.record.segments[: turn.step]].count("left")
+        pooled.setdefault((turn.step, lefts), []).extend(outcome for _, outcome in turn.drawn)
+    assert len(pooled) == 10
+    for (step, lefts), own in pooled.items():
+        truth = chance(lefts, TURNS - step)
+        assert abs(np.mean(own) - truth) <= 4 * np.sqrt(truth * (1 - truth) / len(own)) + 1e-12, (step, lefts)
+
+
+def turn_of(own: list[float], drawn: list[tuple[str, float]], spread: float = 0.5) -> Turn:
+    record = measure(PROBE, Even(), Sampling(turns=1, rollouts=2, groups=1, group_size=2, segments=1)).turns[0].record
+    action = record.segments[0].action
+    named = {"same": action, "other": "right" if action == "left" else "left"}
+    return Turn(record, 0, 1.0, spread, tuple(own), tuple((named[a], x) for a, x in drawn))
+
+
+def test_a_turn_by_hand() -> None:
+    """Sample variances 1/3 and 1/4 of four outcomes each: sqrt(1/12 + 1/16)."""
+    turn = turn_of([1, 1, 0, 0], [("same", 1), ("other", 0), ("other", 0), ("same", 0)])
+    assert (turn.q, turn.v, turn.a_star) == (0.5, 0.25, 0.25)
+    assert turn.error == pytest.approx(np.sqrt(1 / 12 + 1 / 16))
+    assert turn.others == (0, 0)
+    drawn = [("same", 1), ("other", 1)]
+    assert turn_of([1, 0], drawn).others == (1,)
+    three = [turn_of([1, 0], drawn, spread) for spread in (0.3, 0.4, 0.0)]
+    assert Measured(turns=three).scale == pytest.approx(np.sqrt((0.09 + 0.16) / 2))
+    assert Measured(turns=three[2:]).scale == 1.0
+
+
+def test_outcomes_may_be_any_numbers_and_episodes_one_turn_long() -> None:
+    short = TrainConfig(env="counterfactual_probe:Short", limit=9)
+    found = measure(short, Even(), Sampling(turns=3000, rollouts=4, seed=1))
+    worth = {a: [t.a_star for t in found.turns if t.record.segments[0].action == a] for a in ("left", "right")}
+    errors = {a: np.sqrt(sum(t.error**2 for t in found.turns if t.record.segments[0].action == a)) for a in worth}
+    for action, truth in (("left", 3.5), ("right", -3.5)):
+        assert abs(np.mean(worth[action]) - truth) <= 3 * errors[action] / len(worth[action])
+    assert found.scale == pytest.approx(3.5 * np.sqrt(7 / 8), rel=0.05), "of groups of eight"
+
+
+def test_equal_outcomes_have_no_deviation_however_they_round() -> None:
+    found = measure(
+        TrainConfig(env="counterfactual_probe:Even10", limit=9),
+        Even(),
+        Sampling(turns=200, rollouts=2, groups=2, group_size=7, segments=8),
+    )
+    assert {t.spread for t in found.turns} == {0.0}
+    assert np.std([0.1] * 7) > 0.0, "which is what would come of it otherwise"
+    assert found.scale == 1.0
+
+
+def test_turns_whose_continuations_break_are_left_out_and_counted() -> None:
+    brittle = TrainConfig(env="counterfactual_probe:Brittle", limit=9)
+    found = measure(brittle, Even(), Sampling(turns=1500, rollouts=2, groups=2, segments=16))
+    assert found.broken > 0
+    assert found.refused == 0
+    assert found.turns
+    assert all(len(t.own) == len(t.drawn) == 2 for t in found.turns)
+
+
+@pytest.mark.filterwarnings("ignore:.*going back to turn")
+def test_a_start_that_does_not_come_back_is_left_out_too() -> None:
+    lost = TrainConfig(env="counterfactual_probe:Lost", limit=9)
+    with pytest.raises(TrainingError, match="did not come back verified"):
+        measure(lost, Even(), Sampling(turns=40, rollouts=2, groups=1, group_size=4, segments=4))
+
+
+def test_what_is_measured_does_not_depend_on_how_many_processes_measure() -> None:
+    sampling = Sampling(turns=2500, rollouts=2, groups=2, segments=8)
+    one, two = (measure(PROBE, Even(), sampling, workers=n) for n in (1, 2))
+    assert [r.to_json() for r in rows_of(one, "probe")] == [r.to_json() for r in rows_of(two, "probe")]
+    assert (one.spent, one.episodes, one.success, one.outcome_text) == (
+        two.spent,
+        two.episodes,
+        two.success,
+        two.outcome_text,
+    )
+    with pytest.raises(InputError, match="`workers`"):
+        measure(PROBE, Even(), sampling, workers=0)
+
+
+def test_what_fails_in_a_process_is_told_here() -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        measure(TrainConfig(env="nowhere:Env", limit=9), Even(), Sampling(turns=10), workers=2)
+
+
+def test_judges_get_the_facts_that_they_need_and_the_turns_that_they_want() -> None:
+    telling = TrainConfig(env="counterfactual_probe:Telling", limit=9)
+    judge = inner({"name": "checked", "of": "test_lab_counterfactual:AllD"})
+    sampling = Sampling(turns=600, rollouts=2, groups=2, segments=32)
+    found = measure(telling, Even(), sampling, facts=facts_needed(judge))
+    for row, turn in zip(labelled(rows_of(found, "probe"), {"j": judge}), found.turns, strict=True):
+        assert (row.labels["j"].role == "D") == (turn.step == 0)
+    choosy = FirstTwo()
+    rows = labelled(rows_of(found, "probe"), {"j": choosy}, found)
+    for row, turn in zip(rows, found.turns, strict=True):
+        assert (row.labels["j"].role == "D") == (turn.step < 2)
+    assert any(turn.step >= 2 for turn in found.turns)
+
+
+class AllD:
+    """Praises everything."""
+
+    def judge(self, windows: Sequence[Window]) -> list[RoleLabel]:
+        return [RoleLabel(w.step, "D", 1.0, source="all") for w in windows]
+
+
+class FirstTwo(AllD):
+    """Wants to see the first two turns of an episode."""
+
+    def select(self, record: EpisodeRecord) -> list[int]:
+        return [k for k in range(len(record)) if k < 2]
+
+
 def test_what_is_measured_on_is_never_what_is_tested_on() -> None:
     assert calibration_split(TrainConfig(env="webshop")) == "val"
     assert calibration_split(TrainConfig(env="alfworld")) == "valid_seen"
     assert calibration_split(TrainConfig(env="alfworld", eval_split="valid_seen")) == "train"
     assert calibration_split(TrainConfig(env="triage/Sokoban-v0", eval_split="val")) == "train"
     assert calibration_split(PROBE) is None
+    with pytest.raises(InputError, match="nothing is tested on"):
+        calibration_split(TrainConfig(env="webshop", split="val", eval_split="val"))
 
 
 @pytest.mark.parametrize("name", ["turns", "rollouts", "groups", "group_size", "segments", "seed"])
@@ -224,6 +353,51 @@ def test_the_verdict_in_words() -> None:
     nothing = look([row(k, "E", 0.0, 0.0) for k in range(5)])[0]
     assert nothing.foretold is None
     assert "Nothing differs" in verdict(nothing)
+
+
+def test_few_tasks_give_no_verdict() -> None:
+    """However sure they look: one task alone has an interval of no width."""
+    rows = [row(k, ROLES[k % 4], 0.4 - 0.2 * (k % 4), float((k // 4) % 2), task=f"t{k % 7}") for k in range(56)]
+    few, one = look(rows)[0], look([replace(r, origin={**r.origin, "task_id": "t"}) for r in rows])[0]
+    assert few.difference is not None
+    assert few.difference.low > 0.0
+    assert (few.answer, one.answer) == ("cannot tell", "cannot tell")
+    assert "of 7 tasks, measure at least 8" in verdict(few, 1000)
+    assert "of 1 task, measure" in verdict(one)
+    more = [replace(r, origin={**r.origin, "task_id": f"t{k % 8}"}) for k, r in enumerate(rows)]
+    assert look(more)[0].answer == "yes"
+
+
+def test_intervals_of_few_tasks_are_wide_enough() -> None:
+    """The difference of the two correlations is covered nine times in ten at least, from ten tasks."""
+
+    def drawn(seed: int, tasks: int) -> list[LabelledWindow]:
+        rng = np.random.default_rng(seed)
+        rows = []
+        for k in range(8 * tasks):
+            own, advantage = int(rng.integers(4)), float(rng.choice([-1.0, 1.0]))
+            star = 0.3 * advantage + (0.3, 0.15, -0.03, -0.15)[own] + 0.6 * rng.normal()
+            rows.append(row(k, ROLES[own], star, advantage, task=f"t{k % tasks}"))
+        return rows
+
+    truth = look(drawn(0, 3000), resamples=1)[0].difference
+    assert truth is not None
+    found = [look(drawn(seed, 10), resamples=400)[0].difference for seed in range(1, 101)]
+    assert np.mean([i is not None and i.low <= truth.estimate <= i.high for i in found]) >= 0.9
+    assert np.mean([i is not None and i.high - i.low < 1.0 for i in found]) >= 0.9
+
+
+def test_what_has_no_answer_says_why() -> None:
+    rng = np.random.default_rng(0)
+    numbers = [(float(rng.normal()), float(rng.choice([-1.0, 1.0]))) for _ in range(60)]
+    same = look([row(k, "N", *pair) for k, pair in enumerate(numbers)])[0]
+    assert same.role_corr is None, "a constant that rounds is no variance"
+    assert "says the same of every turn" in verdict(same)
+    mute = look([row(k, None, *pair) for k, pair in enumerate(numbers)])[0]
+    assert "gave no turn a role" in verdict(mute)
+    equal = look([row(k, ROLES[k % 4], star, 0.0) for k, (star, _) in enumerate(numbers)])[0]
+    assert "outcomes of no group differ" in verdict(equal)
+    assert (same.answer, mute.answer, equal.answer) == ("cannot tell",) * 3
 
 
 def test_noise_in_a_star_moves_both_correlations_alike() -> None:

@@ -111,3 +111,21 @@ def test_errors_take_tasks_for_units() -> None:
     one, four = (fit_constants(table_of(rows), said_by(rows, "j")) for rows in (apart, twice))
     assert one.errors[1] == pytest.approx(four.errors[1])
     assert one.errors[0] == np.inf
+
+
+def test_errors_take_in_that_the_slope_is_measured_too() -> None:
+    """Against leaving out one task after the other, which refits all of it."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for k in range(400):
+        role, advantage = ROLES[int(rng.integers(4))], float(rng.choice([-1.0, 1.0]))
+        star = 0.1 * advantage + {"D": 0.3, "E": 0.1, "N": 0.0, "R": -0.2}[role] + 0.3 * rng.normal()
+        rows.append(row(k, role, 0.5 * star, advantage, task=f"t{k % 40}"))
+    whole = fit_constants(table_of(rows), said_by(rows, "j"))
+    without = []
+    for task in range(40):
+        rest = [r for k, r in enumerate(rows) if k % 40 != task]
+        without.append(fit_constants(table_of(rest), said_by(rest, "j")).measured)
+    moved = np.array(without) - np.mean(without, axis=0)
+    jackknife = np.sqrt((moved**2).sum(axis=0) * 39 / 40)
+    assert whole.errors == pytest.approx(jackknife, rel=0.15)

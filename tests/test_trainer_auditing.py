@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from trainer_runs import contents
 
 from triage_gym.credit import make
 from triage_gym.credit.audited import TriageAudited
-from triage_gym.errors import CheckpointError, InputError
+from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.trainers import TrainConfig, auditing
 from triage_gym.trainers.loop import train
 from triage_gym.trainers.progress import Update
@@ -128,3 +130,59 @@ def test_without_constants_the_rule_says_how_to_get_some() -> None:
         make({"name": "triage-audited", "constants": [1, 2]})
     with pytest.raises(CheckpointError):
         auditing.Audited.from_json({"turns": 3})
+
+
+def test_an_audit_weighs_roles_as_the_run_does() -> None:
+    """With every constant's sign turned, the correlation's turns too."""
+    from triage_gym.trainers.policies import make_policy
+
+    def corr(**changes: Any) -> float:
+        config = small(audit=True, credit="triage", **changes).resolved()
+        rule = make({"name": "triage", **config.credit_kwargs}, lam=config.lam)
+        torch.manual_seed(0)
+        estimate = auditing.audit_start(config, rule, make_policy(config)).finding["corr_role"]["estimate"]
+        return float(estimate)
+
+    assert corr(credit_kwargs={"constants": [-1.0, -0.5, 0.1, 0.5]}) == pytest.approx(-corr())
+
+
+def test_a_rule_without_roles_has_nothing_to_audit(caplog: pytest.LogCaptureFixture) -> None:
+    assert not auditing.is_needed(small(audit=True, credit="grpo"), make("grpo"))
+    assert "nothing to audit: grpo reads no roles" in caplog.text
+    assert auditing.is_needed(small(audit=True, credit="triage"), make("triage"))
+
+
+class Silent:
+    """A judge that fails always."""
+
+    def judge(self, windows: object) -> list[object]:
+        raise RuntimeError("no answer today")
+
+
+def test_no_verdict_comes_of_a_judge_that_does_not_answer(tmp_path: Path) -> None:
+    with pytest.raises(JudgeOutage, match=r"in the audit.*no answer today"):
+        train(small(credit="triage", audit=True, judge="test_trainer_auditing:Silent"), tmp_path / "run")
+    assert not (tmp_path / "run" / "audit.json").exists()
+
+
+def test_too_few_turns_are_told_before_anything_is_measured(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(auditing, "measure", None)
+    with pytest.raises(InputError, match="more `turns` than the audit takes"):
+        train(small(turns=3000), tmp_path / "run")
+
+
+def test_a_signal_ends_an_audit_and_the_run_can_begin_again(tmp_path: Path, monkeypatch: Any) -> None:
+    measure = auditing.measure
+
+    def stopped(*args: Any, **more: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal was not heeded")
+
+    monkeypatch.setattr(auditing, "measure", stopped)
+    with pytest.raises(Interrupted) as stop:
+        train(small(turns=4000), tmp_path / "run")
+    assert stop.value.code == 143
+    monkeypatch.setattr(auditing, "measure", measure)
+    train(small(turns=4000), tmp_path / "run")
+    train(small(turns=4000), tmp_path / "whole")
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")

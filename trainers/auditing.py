@@ -10,20 +10,24 @@ arms are compared at equal turns. The result is ``audit.json`` and part of every
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from triage_gym.audit.counterfactual import look, verdict
 from triage_gym.audit.fitting import fit
 from triage_gym.credit import make as make_credit
+from triage_gym.credit import may_read_labels, worths
 from triage_gym.credit.audited import TriageAudited
-from triage_gym.errors import CheckpointError, InputError
+from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.judges import nesting
+from triage_gym.judges.breaker import shortened
 from triage_gym.protocols import CreditRule
+from triage_gym.records import ROLES, RoleLabel
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.counterfactual import Player, Sampling, measure
-from triage_gym.trainers.counterfactual_rows import labelled, rows_of
+from triage_gym.trainers.counterfactual_rows import labels_of, rows_of, with_labels
 
 logger = logging.getLogger("triage_gym.trainers")
 JUDGE: Final = "judge"
@@ -79,7 +83,12 @@ class Audited:
 
 def is_needed(config: TrainConfig, rule: CreditRule) -> bool:
     """Whether a run measures first."""
-    return config.audit or (isinstance(rule, TriageAudited) and not rule.is_fitted)
+    if isinstance(rule, TriageAudited) and not rule.is_fitted:
+        return True
+    if config.audit and not may_read_labels(rule):
+        logger.warning("nothing to audit: %s reads no roles", config.credit)
+        return False
+    return config.audit
 
 
 def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audited:
@@ -93,22 +102,24 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
     Raises:
         InputError: When the audit would take all of the run's turns, or constants cannot be fitted to what it finds.
         TrainingError: When no turn could be measured.
+        JudgeOutage: When the judge failed too often.
     """
     # Small rounds, so that a small budget is kept; few continuations of many turns say most of means over turns.
     turns = config.audit_turns or max(1, config.turns // SHARE)
     sampling = Sampling(turns=turns, rollouts=2, segments=32, seed=config.seed)
-    measured = measure(config, policy, sampling)
-    if measured.spent >= config.turns:
-        raise InputError(
-            f"Expected more `turns` than the audit takes, got {config.turns} for a run whose audit took {measured.spent}; "
-            "raise `turns`, or lower `audit_turns`"
-        )
+    _check_turns(config, sampling.turns)
     judge = nesting.inner(config.judge)
     try:
-        rows = labelled(rows_of(measured, config.env), {JUDGE: judge})
+        measured = measure(config, policy, sampling, facts=nesting.facts_needed(judge))
+        _check_turns(config, measured.spent)
+        rows = rows_of(measured, config.env)
+        labels = labels_of(judge, rows, measured)
     finally:
         nesting.close(judge)
-    finding = look(rows)[0]
+    _check_answers(labels, config.judge_failures)
+    rows = with_labels(rows, JUDGE, labels)
+    worth = worths(rule)
+    finding = look(rows, constants=[worth[role] for role in ROLES], lam=getattr(rule, "lam", config.lam))[0]
     words = verdict(finding, measured.spent)
     roles_off = config.audit and finding.answer == "no"
     if config.audit:
@@ -120,6 +131,25 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
         fitted, held = fit(rows, JUDGE)
         found = replace(found, fit=fitted.to_json(), held_out=None if held is None else held.to_json())
     return found
+
+
+def _check_turns(config: TrainConfig, spent: int) -> None:
+    if spent >= config.turns:
+        raise InputError(
+            f"Expected more `turns` than the audit takes, got {config.turns} for a run whose audit takes {spent}; "
+            "raise `turns`, or lower `audit_turns`"
+        )
+
+
+def _check_answers(labels: Sequence[RoleLabel], share: float) -> None:
+    """Let no verdict come of a judge that did not answer."""
+    reasons = Counter(shortened(label.why) for label in labels if label.status == "failed")
+    if (failed := reasons.total()) > share * len(labels):
+        why, times = reasons.most_common(1)[0]
+        raise JudgeOutage(
+            f"Expected the judge to answer in the audit, got {failed} failures among {len(labels)} turns, more than "
+            f"`judge_failures` allows: {times} × {why}. Nothing was learnt; begin again when it answers"
+        )
 
 
 def applied(rule: CreditRule, found: Audited) -> CreditRule:

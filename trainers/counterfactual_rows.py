@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from triage_gym.audit.auditing import ask
 from triage_gym.audit.labels import Annotation, LabelledWindow
+from triage_gym.judges import nesting
+from triage_gym.judges.labelling import label_records
 from triage_gym.protocols import Judge
+from triage_gym.records import RoleLabel
 from triage_gym.trainers.counterfactual import Measured, Turn
 from triage_gym.windows import build_windows
 
@@ -54,16 +57,40 @@ def _origin(turn: Turn, episode: str, scale: float) -> dict[str, Any]:
     }
 
 
-def labelled(rows: list[LabelledWindow], judges: Mapping[str, Judge]) -> list[LabelledWindow]:
-    """The rows with what each judge says of its window; without a role where it failed or would not say."""
+def labelled(
+    rows: list[LabelledWindow], judges: Mapping[str, Judge], measured: Measured | None = None
+) -> list[LabelledWindow]:
+    """The rows with what each judge says of its window; without a role where it failed or would not say.
+
+    Args:
+        rows: As :func:`rows_of` gives them, or as they were read from a file.
+        judges: By the name that their labels are to have.
+        measured: What the rows were made of. A judge that selects turns then sees whole episodes, as in training, and
+            labels those that it wants; without it, it is asked about every row.
+    """
     for name, judge in judges.items():
-        labels, _ = ask(judge, rows)
-        rows = [
-            replace(
-                row,
-                labels={**row.labels, name: Annotation(label.role, label.why)},
-                origin={**row.origin, JUDGES: sorted({*row.origin.get(JUDGES, ()), name})},
-            )
-            for row, label in zip(rows, labels, strict=True)
-        ]
+        rows = with_labels(rows, name, labels_of(judge, rows, measured))
     return rows
+
+
+def labels_of(judge: Judge, rows: Sequence[LabelledWindow], measured: Measured | None = None) -> list[RoleLabel]:
+    """What a judge says of each row; see :func:`labelled`."""
+    if measured is None or nesting.selection_of(judge) is None:
+        return ask(judge, rows)[0]
+    episodes = {id(turn.record): turn.record for turn in measured.turns}
+    whole = dict(
+        zip(episodes, label_records(list(episodes.values()), judge, outcome_text=measured.outcome_text), strict=True)
+    )
+    return [whole[id(turn.record)].labels[turn.step] for turn in measured.turns]
+
+
+def with_labels(rows: Sequence[LabelledWindow], name: str, labels: Sequence[RoleLabel]) -> list[LabelledWindow]:
+    """The rows with ``labels``, one each, as those of the judge ``name``."""
+    return [
+        replace(
+            row,
+            labels={**row.labels, name: Annotation(label.role, label.why)},
+            origin={**row.origin, JUDGES: sorted({*row.origin.get(JUDGES, ()), name})},
+        )
+        for row, label in zip(rows, labels, strict=True)
+    ]

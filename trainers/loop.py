@@ -173,7 +173,8 @@ class _Run:
         self._open_scalars()
         self.evaluate("sampled")
         if auditing.is_needed(self.config, self.crediting.rule):
-            audited = auditing.audit_start(self.config, self.crediting.rule, self.policy)
+            with self.rollouts.judging.cuttable():  # there is nothing to save yet
+                audited = auditing.audit_start(self.config, self.crediting.rule, self.policy)
             write_json(self.dir.path / "audit.json", audited.to_json())
             self.crediting.take(audited)
             self.turns = audited.turns

@@ -16,7 +16,7 @@ from triage_gym.errors import InputError
 from triage_gym.protocols import CreditRule
 from triage_gym.records import EpisodeRecord
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.trainers.counterfactual import told
+from triage_gym.trainers.counterfactual_rounds import told
 from triage_gym.trainers.playing import go_on
 from triage_gym.trainers.policy.protocol import Policy
 from triage_gym.trainers.trials import Trials, entered

@@ -237,14 +237,15 @@ def _foretold(
     file = run_dir / env / "gate.json"
     if file.exists() and (kept := read_json(file)).get("asked") == asked:
         return dict(kept["found"])
+    judges = {arm.name: nesting.inner(JUDGES[arm.judge or "rule"]) for arm in arms}
+    facts = nesting.facts_needed(*judges.values())
     rows = []
     for seed in seeds:
         policy, config, _ = load_policy(run_dir / env / "starts" / f"s{seed}")
         config = replace(config, judge="rule", credit="grpo")
-        measured = measure(config, policy, Sampling(turns=max(1, turns // len(seeds)), seed=seed))
+        measured = measure(config, policy, Sampling(turns=max(1, turns // len(seeds)), seed=seed), facts=facts)
         own = rows_of(measured, f"{env}/s{seed}")
         rows += [replace(r, origin={**r.origin, "task_id": f"s{seed}/{r.origin['task_id']}"}) for r in own]
-    judges = {arm.name: nesting.inner(JUDGES[arm.judge or "rule"]) for arm in arms}
     found = {}
     for finding in look(labelled(rows, judges)):
         role, outcome = finding.role_corr, finding.outcome_corr

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from triage_gym.audit.measures import NOTHING, Codes, interval_json, ratio
+from triage_gym.audit.measures import NOTHING, Codes, centred, interval_json, ratio
 from triage_gym.audit.resampling import Resampler, Sums
 from triage_gym.credit.rules import CONSTANTS
 from triage_gym.records import ROLES, Role
@@ -141,7 +141,8 @@ def _gain(role: Role, among: NDArray[np.bool_], delta: NDArray[np.float64], resa
 
 
 def _moments(x: NDArray[np.float64], y: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """What each segment adds to n, Σx, Σy, Σxy, Σx², Σy²."""
+    """What each segment adds to n, Σx, Σy, Σxy, Σx², Σy², with x and y less their means: one that never differs is 0."""
+    x, y = centred(x, among), centred(y, among)
     columns: NDArray[np.float64] = np.stack([np.ones_like(x), x, y, x * y, x * x, y * y], axis=1) * among[:, None]
     return columns
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from triage_gym.audit.benefit import Benefit, benefit
 from triage_gym.audit.labels import LabelledWindow
-from triage_gym.audit.measures import Codes, codes, interval_json, ratio
-from triage_gym.audit.resampling import Resampler, Sums
+from triage_gym.audit.measures import Codes, centred, codes, interval_json, ratio
+from triage_gym.audit.resampling import Resampler, Sums, of_share
 from triage_gym.credit.rules import CONSTANTS
 from triage_gym.errors import InputError
 from triage_gym.records import ROLES, Role
@@ -34,6 +34,8 @@ Outcome = Literal["all", "success", "failure"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("all", "success", "failure")
 LAM: Final = 0.2
 """The weight that corr(A_i + λ c, A*) is stated for unless told otherwise."""
+LEAST_TASKS: Final = 8
+"""Fewest tasks for a verdict: intervals from fewer cover too seldom, however they are made."""
 FIELDS: Final = ("a_star", "error", "scale", "advantage", "own", "drawn")
 """What the origin of a counterfactual row must hold."""
 
@@ -90,7 +92,7 @@ class Finding:
     @property
     def answer(self) -> Answer:
         """Whether roles will help here with this judge, as far as the interval tells."""
-        if self.difference is None or self.role_corr is None:
+        if self.difference is None or self.role_corr is None or self.difference.n < LEAST_TASKS:
             return "cannot tell"
         if self.difference.low > 0.0 and self.role_corr.low > 0.0:
             return "yes"
@@ -209,8 +211,13 @@ def look(
         raise InputError(
             f"Expected labels of {unknown[0] if chosen else 'a judge'!r} in the rows, got those of {there}"
         )
-    resampler = Resampler(table.task, resamples, seed)
+    resampler = resampler_of(table, resamples, seed)
     return [_finding(name, rows, table, resampler, constants, lam) for name in chosen]
+
+
+def resampler_of(table: Table, resamples: int, seed: int) -> Resampler:
+    """Draws whole tasks: turns of one episode, and episodes of one task, are no independent draws."""
+    return Resampler(table.task, resamples, seed, expanded=True, of="tasks")
 
 
 def said_by(rows: Sequence[LabelledWindow], judge: str) -> Codes:
@@ -229,7 +236,7 @@ def _finding(
     said = said_by(rows, judge)
     judged = said >= 0
     c = np.where(judged, np.asarray(constants, dtype=np.float64)[np.maximum(said, 0)], 0.0)
-    star, outcome = table.standard, table.advantage
+    c, star, outcome = (centred(x, judged) for x in (c, table.standard, table.advantage))
     both = np.stack([np.ones(len(c)), star, c, outcome, outcome + lam * c], axis=1) * judged[:, None]
     squares = np.stack([star, c, outcome, outcome + lam * c], axis=1) ** 2 * judged[:, None]
     crossed = np.stack([c, outcome, outcome + lam * c], axis=1) * star[:, None] * judged[:, None]
@@ -262,11 +269,12 @@ def _finding(
     )
     decisive = (said == ROLES.index("D")) & np.isfinite(table.cost)
     cost = np.where(decisive, table.cost, 0.0)
-    needed = Necessity(
-        int(decisive.sum()), _mean(cost, decisive, resampler), _mean((cost <= 0.0).astype(float), decisive, resampler)
-    )
-    delta = np.where(judged, star - outcome, np.nan)
-    paper = benefit(said, delta, np.where(judged, outcome, np.nan), resampler, constants)
+    free = decisive & (cost <= 0.0)
+    share = _mean(free.astype(np.float64), decisive, resampler)
+    n = int(decisive.sum())
+    needed = Necessity(n, _mean(cost, decisive, resampler), of_share(int(free.sum()), n, share, resampler.confidence))
+    delta = np.where(judged, table.standard - table.advantage, np.nan)
+    paper = benefit(said, delta, np.where(judged, table.advantage, np.nan), resampler, constants)
     return Finding(judge, int(judged.sum()), cells, role_corr, outcome_corr, difference, more, needed, paper)
 
 
@@ -283,10 +291,7 @@ def verdict(found: Finding, spent: int | None = None) -> str:
         spent: Turns that the rows cost, to say how many would tell; None leaves that out.
     """
     if found.difference is None or found.role_corr is None or found.outcome_corr is None:
-        return (
-            f"{found.judge}: cannot tell. Nothing differs: no outcome, no role, or no A*. A start that sometimes succeeds "
-            "is needed to measure (triage-gym pretrain)"
-        )
+        return f"{found.judge}: cannot tell. {_why_undefined(found)}"
     numbers = (
         f"the role's constant goes with A* by {found.role_corr.estimate:+.3f}, the outcome's advantage by "
         f"{found.outcome_corr.estimate:+.3f}; difference {found.difference.estimate:+.3f} "
@@ -300,10 +305,29 @@ def verdict(found: Finding, spent: int | None = None) -> str:
     leaning = "gain" if found.foretold else "no gain"
     half = (found.difference.high - found.difference.low) / 2
     more = ""
-    if spent is not None and found.difference.estimate:
-        needed = spent * (half / abs(found.difference.estimate)) ** 2
-        more = f"; if this difference is right, some {_round(needed):,} turns would tell"
+    tasks = found.difference.n
+    if tasks < LEAST_TASKS:
+        more = f"; that is of {tasks} task{'s' * (tasks != 1)}, measure at least {LEAST_TASKS}"
+    elif spent is not None and (ratio := abs(found.difference.estimate) / half if half else 0.0) > 1e-3:
+        more = f"; if this difference is right, some {_round(spent / ratio**2):,} turns would tell"
     return f"{found.judge}: cannot tell yet, leaning to {leaning}: {numbers}{more}"
+
+
+def _why_undefined(found: Finding) -> str:
+    """Why a finding has no difference of correlations, and what can be done."""
+    if not found.n:
+        return "It gave no turn a role"
+    if found.role_corr is None and found.outcome_corr is not None:
+        return "It says the same of every turn, or what is worth the same, so its roles change nothing"
+    if found.role_corr is None:
+        return (
+            "Nothing differs: no action was worth more than another. A start that sometimes succeeds is needed to measure "
+            "(triage-gym pretrain)"
+        )
+    return (
+        "The outcomes of no group differ, so there is no advantage to hold roles against. A start that sometimes succeeds "
+        "is needed to measure (triage-gym pretrain)"
+    )
 
 
 def _round(value: float) -> int:

@@ -23,9 +23,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from triage_gym.audit.counterfactual import LAM, Table, said_by, table_of
+from triage_gym.audit.counterfactual import LAM, Table, resampler_of, said_by, table_of
 from triage_gym.audit.labels import LabelledWindow
-from triage_gym.audit.measures import Codes, interval_json
+from triage_gym.audit.measures import Codes, centred, interval_json
 from triage_gym.audit.resampling import Resampler
 from triage_gym.credit.constants import isotonic, shrunk
 from triage_gym.credit.rules import CONSTANTS
@@ -50,7 +50,8 @@ class Fit:
     measured: tuple[float, float, float, float]
     """λ c of each role as measured, before shrinking and ordering; NaN for one that was never said."""
     errors: tuple[float, float, float, float]
-    """Standard errors of ``measured``, over tasks; infinite for a role that was said in fewer than two tasks."""
+    """Standard errors of ``measured``, over tasks, that of the slope included; infinite for a role that was said in fewer
+    than two tasks."""
     counts: tuple[int, int, int, int]
     """Turns of each role."""
 
@@ -91,27 +92,37 @@ def fit_constants(table: Table, said: Codes) -> Fit:
         slope = max(LEAST_SLOPE, float(((y - beta[role]) * outcome).sum() / (outcome * outcome).sum()))
     raw = np.bincount(role, y - slope * outcome, len(ROLES)) / np.maximum(counts, 1.0) / slope
     tasks = [name for name, there in zip(table.task, judged.tolist(), strict=True) if there]
-    errors = _errors((y - slope * outcome) / slope, role, tasks, counts)
+    errors = _errors(y - slope * outcome - slope * raw[role], outcome, role, tasks, slope, raw)
     worth, lam = shrunk(np.where(counts > 0, raw, 0.0), errors)
     measured = np.where(counts > 0, raw, np.nan)
     return Fit(_four(worth), lam, slope, _four(measured), _four(errors), tuple(int(n) for n in counts))  # type: ignore[arg-type]
 
 
 def _errors(
-    residual: NDArray[np.float64], role: NDArray[np.int64], tasks: Sequence[str], counts: NDArray[np.float64]
+    residual: NDArray[np.float64],
+    outcome: NDArray[np.float64],
+    role: NDArray[np.int64],
+    tasks: Sequence[str],
+    slope: float,
+    raw: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Standard error of each role's mean, tasks being the independent units."""
+    """Standard errors of β[ρ] / a: what each task adds to the least squares, by the delta method, tasks being the units.
+
+    With z = (A_i, 1[ρ = D], …) and e the residual, task t moves (a, β) by (Σ z zᵀ)⁻¹ Σ_t z e, and so β[ρ] / a by
+    (its part of β[ρ] - β[ρ] / a · its part of a) / a (Liang and Zeger, 1986).
+    """
     numbers: dict[str, int] = {}
     unit = np.array([numbers.setdefault(name, len(numbers)) for name in tasks])
+    z = np.column_stack([outcome, role[:, None] == np.arange(len(ROLES))]).astype(np.float64)
+    scores = np.zeros((len(numbers), z.shape[1]))
+    np.add.at(scores, unit, z * residual[:, None])
+    moves = scores @ np.linalg.pinv(z.T @ z)
     out = np.full(len(ROLES), np.inf)
     for at in range(len(ROLES)):
-        own = role == at
-        units = len(set(unit[own].tolist()))
-        if units < 2:
-            continue
-        centred = residual[own] - residual[own].mean()
-        sums = np.bincount(unit[own], centred, len(numbers))
-        out[at] = float(np.sqrt((sums**2).sum() * units / (units - 1)) / counts[at])
+        units = len(set(unit[role == at].tolist()))
+        if units >= 2:
+            own = (moves[:, 1 + at] - raw[at] * moves[:, 0]) / slope
+            out[at] = float(np.sqrt((own**2).sum() * units / (units - 1)))
     return out
 
 
@@ -168,7 +179,7 @@ def fit(rows: Sequence[LabelledWindow], judge: str, *, resamples: int = 2000, se
         except (InputError, IndexError):
             return whole, None
         credit[there] = found.lam * _constants_of(said, found.constants)[there]
-    return whole, _held(table, said, credit, Resampler(table.task, resamples, seed))
+    return whole, _held(table, said, credit, resampler_of(table, resamples, seed))
 
 
 def _part(table: Table, chosen: NDArray[np.bool_]) -> Table:
@@ -189,8 +200,9 @@ def _constants_of(said: Codes, constants: Sequence[float]) -> NDArray[np.float64
 
 
 def _held(table: Table, said: Codes, credit: NDArray[np.float64], resampler: Resampler) -> Held:
-    star, outcome = table.standard, table.advantage
-    options = [outcome + credit, outcome + LAM * _constants_of(said, CONSTANTS), outcome]
+    every = np.ones(len(said), dtype=np.bool_)
+    star, outcome = centred(table.standard, every), table.advantage
+    options = [centred(x, every) for x in (outcome + credit, outcome + LAM * _constants_of(said, CONSTANTS), outcome)]
     columns = [np.ones(len(star)), star, star * star]
     for x in options:
         columns += [x, x * x, x * star]

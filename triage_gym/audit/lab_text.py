@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from triage_gym.audit.labels import LabelledWindow
 from triage_gym.audit.text import NONE, number, shown
 from triage_gym.credit.rules import CONSTANTS
 from triage_gym.display import sanitize_line, table
+from triage_gym.judges.breaker import shortened
 from triage_gym.records import ROLES
 from triage_gym.statistics import Interval
 
@@ -19,6 +21,8 @@ def signed(interval: Interval | None) -> str:
     """``+0.12 [+0.02, +0.22]``."""
     if interval is None:
         return NONE
+    if interval.n < 2:
+        return f"{interval.estimate:+.3f} (one task)"
     return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
@@ -28,6 +32,7 @@ def summary(
     """The blocks, the verdict last."""
     return [
         about(rows, head),
+        *filter(None, (silence(rows, f.judge) for f in found)),
         *(f"judge {sanitize_line(f.judge)}: E[A* | role], outcome\n{worth(f)}" for f in found),
         "correlations with A*\n" + gate(found),
         *(paper(f) for f in found if f.benefit is not None),
@@ -46,6 +51,8 @@ def about(rows: Sequence[LabelledWindow], head: Mapping[str, Any]) -> str:
         )
         if head["refused"]:
             lines.append(f"{head['refused']} turns left out: their state did not come back verified")
+        if head.get("broken"):
+            lines.append(f"{head['broken']} turns left out: the environment failed in a continuation")
         if head["noisy"]:
             lines.append(
                 "the environment draws random numbers in its steps: A* is conditional on the noise that it drew"
@@ -54,8 +61,18 @@ def about(rows: Sequence[LabelledWindow], head: Mapping[str, Any]) -> str:
         "" if numbers.reliability is None else f", of its variance {100 * numbers.reliability:.0f} % is no noise of it"
     )
     lines.append(f"mean A* {numbers.a_star.mean():+.4f}, mean standard error {numbers.error.mean():.4f}{rest}")
-    lines.append("intervals: 95 %, percentile bootstrap over tasks")
+    lines.append("intervals: 95 %, expanded percentile bootstrap over tasks")
     return "\n".join(lines)
+
+
+def silence(rows: Sequence[LabelledWindow], judge: str) -> str:
+    """How many turns a judge gave no role, and the commonest reason; empty where it gave all one."""
+    silent = [row.labels[judge] for row in rows if judge in row.labels and row.labels[judge].role is None]
+    if not silent:
+        return ""
+    why, times = Counter(said.why for said in silent).most_common(1)[0]
+    told = f", {times} × {shortened(why)}" if why else ""
+    return f"judge {sanitize_line(judge)} gave no role to {len(silent)} of {len(rows)} turns{sanitize_line(told)}"
 
 
 def worth(found: Finding) -> str:

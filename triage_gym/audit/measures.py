@@ -68,6 +68,12 @@ def ratio(over: Sums, under: Sums) -> Sums:
     return shares
 
 
+def centred(values: NDArray[np.float64], among: Mask) -> NDArray[np.float64]:
+    """``values`` less their mean over ``among``, so that sums of squares do not cancel to less than they round."""
+    found: NDArray[np.float64] = values - values[among].mean() if among.any() else values
+    return found
+
+
 def score(gold: Codes, said: Codes, role: Role, resampler: Resampler, among: Mask | None = None) -> Score:
     """How well ``role`` is told.
 

@@ -8,13 +8,15 @@ measure, so judges are compared on the same resamples.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from math import sqrt
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triage_gym.errors import InputError
-from triage_gym.statistics import Interval, wilson
+from triage_gym.statistics import Interval, t_quantile, wilson
 
 Sums = NDArray[np.float64]
 """Shape ``(..., columns)``: sums over attempts of what a measure needs."""
@@ -32,13 +34,23 @@ class Resampler:
         resamples: How many times to draw.
         seed: The same seed gives the same draws.
         confidence: Probability that intervals are meant to cover.
+        expanded: Widen the percentiles as Student's t widens a normal interval, since resamples of few units spread too
+            little: Φ(-sqrt(n / (n - 1)) t) in the place of 2.5 % (Hesterberg, 2015, arXiv:1411.5279).
+        of: What the units are, in words.
 
     Raises:
         InputError: For fewer than one resample, or a confidence outside of (0, 1).
     """
 
     def __init__(
-        self, units: Sequence[Hashable], resamples: int = 2000, seed: int = 0, confidence: float = 0.95
+        self,
+        units: Sequence[Hashable],
+        resamples: int = 2000,
+        seed: int = 0,
+        confidence: float = 0.95,
+        *,
+        expanded: bool = False,
+        of: str = "attempts",
     ) -> None:
         if resamples < 1 or not 0.0 < confidence < 1.0:
             raise InputError(
@@ -48,8 +60,11 @@ class Resampler:
         self.unit = np.array([places.setdefault(name, len(places)) for name in units], dtype=np.int64)
         """Number of each segment's attempt."""
         self.units = len(places)
-        self.confidence, self.method = confidence, f"percentile bootstrap over attempts, {resamples} resamples"
-        self._resamples, self._seed = resamples, seed
+        self.confidence, self.method = (
+            confidence,
+            f"{'expanded ' * expanded}percentile bootstrap over {of}, {resamples} resamples",
+        )
+        self._resamples, self._seed, self._expanded = resamples, seed, expanded
         self._kept: list[NDArray[np.uint16]] | None = None
 
     def interval(self, columns: NDArray[np.float64], measure: Callable[[Sums], Sums]) -> Interval | None:
@@ -72,7 +87,7 @@ class Resampler:
         whole = sums.sum(axis=0)[None]
         drawn = [[measure(block) for measure in measures] for block in self._drawn(sums)]
         taking_part = int(np.any(sums != 0.0, axis=1).sum())
-        tail = (1 - self.confidence) / 2
+        tail = self._tail(taking_part)
         out: list[Interval | None] = []
         for at, measure in enumerate(measures):
             estimate = float(measure(whole)[0])
@@ -84,6 +99,13 @@ class Resampler:
             low, high = np.quantile(found, [tail, 1 - tail]) if found.size else (estimate, estimate)
             out.append(Interval(estimate, float(low), float(high), taking_part, self.method))
         return out
+
+    def _tail(self, n: int) -> float:
+        """The share of resamples beyond each end of an interval from ``n`` units."""
+        tail = (1 - self.confidence) / 2
+        if not self._expanded or n < 2:
+            return tail
+        return NormalDist().cdf(-sqrt(n / (n - 1)) * t_quantile(1 - tail, n - 1))
 
     def sums(self, columns: NDArray[np.float64]) -> Sums:
         """What each attempt adds, shape ``(attempts, columns)``."""

@@ -16,8 +16,13 @@ from triage_gym.errors import InputError
 
 if TYPE_CHECKING:
     from triage_gym.audit.labels import LabelledWindow
+    from triage_gym.protocols import Judge
     from triage_gym.trainers.config import TrainConfig
     from triage_gym.trainers.counterfactual import Measured, Player
+
+
+_OF_START = ("env", "env_kwargs", "limit", "demos")
+"""Flags that say what start policy is made."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,12 +34,12 @@ class CreditCounterfactual:
     cloned as train does it."""
     judge: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """A judge: its name, or a JSON object with its options; rule by default. May be given again for further judges."""
-    env: str = "alfworld"
-    """Environment of the start policy: a registered name, a Gymnasium id or a module:attr path."""
+    env: str | None = None
+    """Environment of the start policy: a registered name, a Gymnasium id or a module:attr path; alfworld by default."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Its further arguments, such as size=[7,7]: JSON values, or text."""
-    limit: int = 30
-    """Turns of its episodes."""
+    limit: int | None = None
+    """Turns of its episodes, 30 by default."""
     demos: int | None = None
     """Demonstrations that it is cloned from; as in train."""
     turns: int = 100_000
@@ -45,6 +50,8 @@ class CreditCounterfactual:
     """Tasks a round; eight episodes each."""
     segments: int = 64
     """Turns measured a round."""
+    workers: int = 1
+    """Processes that measure side by side; what is measured does not depend on their number."""
     seed: int = 0
     """Of the start policy and of all draws."""
     constants: tuple[float, float, float, float] = (1.0, 0.5, -0.1, -0.5)
@@ -63,24 +70,27 @@ class CreditCounterfactual:
     """Show the traceback of an error."""
 
     def run(self) -> int:
-        """Measure or read, label, and print what comes of it."""
+        """Measure or read, label, and print what comes of it; status 1 when a judge gave no role at all."""
         from triage_gym.audit.counterfactual import look, verdict
         from triage_gym.audit.lab_text import summary
         from triage_gym.audit.labels import write_labels
         from triage_gym.judges.nesting import close
 
+        for path in (self.out, self.json, self.html):
+            if path is not None and (path.is_dir() or not path.parent.is_dir()):
+                raise InputError(f"Expected a file in a folder that exists to write to, got {path}")
         judges = judges_of(self.judge)
-        rows, head, spent = self._rows()
-        if not judges and not any(row.labels for row in rows):
-            judges = judges_of(("rule",))
+        rows, head, measured = self._rows(judges)
+        if self.out is not None and measured is not None:
+            write_labels(self.out, rows)  # before judges are asked: whatever comes of them, the turns are not lost
         from triage_gym.trainers.counterfactual_rows import labelled
 
         try:
-            rows = labelled(rows, judges)
+            rows = labelled(rows, judges, measured)
         finally:
             close(*judges.values())
         found = look(rows, constants=self.constants, lam=self.lam)
-        words = [verdict(finding, spent) for finding in found]
+        words = [verdict(finding, None if measured is None else measured.spent) for finding in found]
         written = []
         if self.out is not None:
             write_labels(self.out, rows)
@@ -95,15 +105,22 @@ class CreditCounterfactual:
             write_text(self.html, render(rows, found, words, head))
             written.append(f"page: {self.html}")
         say("\n\n".join([*summary(rows, found, words, head), *(["\n".join(written)] if written else [])]))
-        return 0
+        return int(any(finding.n == 0 for finding in found))
 
-    def _rows(self) -> tuple[list[LabelledWindow], dict[str, Any], int | None]:
-        """The rows, what is said of where they come from, and what they cost."""
+    def _rows(self, judges: dict[str, Judge]) -> tuple[list[LabelledWindow], dict[str, Any], Measured | None]:
+        """The rows, what is said of where they come from, and what they were made of; with the rule judge for want of any."""
         if self.source is not None and self.source.is_file():
             from triage_gym.audit.labels import read_labels
 
-            return read_labels(self.source), {"source": str(self.source)}, None
+            self._refuse("turns", "rollouts", "groups", "segments", "workers", "seed", *_OF_START, where=self.source)
+            rows = read_labels(self.source)
+            if not judges and not any(row.labels for row in rows):
+                judges |= judges_of(("rule",))
+            return rows, {"source": str(self.source)}, None
+        if not judges:
+            judges |= judges_of(("rule",))
         from triage_gym.cli.making import need_trainer
+        from triage_gym.judges.nesting import facts_needed
 
         need_trainer()
         from triage_gym.trainers.counterfactual import Sampling, measure
@@ -115,7 +132,14 @@ class CreditCounterfactual:
         )
         config, player, who = self._player()
         probe(config)
-        found = measure(config, player, sampling, None if self.quiet else _progress(self.turns))
+        found = measure(
+            config,
+            player,
+            sampling,
+            None if self.quiet else _progress(self.turns),
+            facts=facts_needed(*judges.values()),
+            workers=self.workers,
+        )
         head = {
             "source": who,
             "env": config.env,
@@ -125,9 +149,19 @@ class CreditCounterfactual:
             "spent": found.spent,
             "rollouts": self.rollouts,
             "refused": found.refused,
+            "broken": found.broken,
             "noisy": found.noisy,
         }
-        return rows_of(found, config.env), head, found.spent
+        return rows_of(found, config.env), head, found
+
+    def _refuse(self, *names: str, where: Path) -> None:
+        """Take no flag that would do nothing."""
+        plain = CreditCounterfactual()
+        given = [name for name in names if getattr(self, name) != getattr(plain, name)]
+        if given:
+            raise InputError(
+                f"Expected no --{given[0].replace('_', '-')} with {where}, which has its own, got it; drop it"
+            )
 
     def _player(self) -> tuple[TrainConfig, Player, str]:
         from triage_gym.trainers.config import TrainConfig
@@ -135,13 +169,15 @@ class CreditCounterfactual:
         from triage_gym.trainers.pretraining import make_start
 
         if self.source is not None:
-            given = [name for name, value in (("demos", self.demos), ("env-kwargs", self.env_kwargs or None)) if value]
-            if given:
-                raise InputError(f"Expected --{given[0]} for a start policy alone, got it with {self.source}; drop it")
+            self._refuse(*_OF_START, where=self.source)
             policy, config, state = load_policy(self.source)
             return config, policy, f"{self.source}, after {state['turns']} turns of training"
         config = TrainConfig(
-            env=self.env, env_kwargs=self.env_kwargs, limit=self.limit, demos=self.demos, seed=self.seed
+            env=self.env or "alfworld",
+            env_kwargs=self.env_kwargs,
+            limit=30 if self.limit is None else self.limit,
+            demos=self.demos,
+            seed=self.seed,
         ).resolved()
         policy, _ = make_start(config)
         demos = config.demos or 0

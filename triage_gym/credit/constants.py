@@ -24,7 +24,7 @@ def isotonic(values: Numbers, weights: Numbers) -> NDArray[np.float64]:
 
     Args:
         values: In the order in which they must not rise.
-        weights: At least 0, one each; a value of weight 0 takes that of its neighbours' pool.
+        weights: At least 0, one each; a value of weight 0 takes that of its neighbours where it stands in their way.
 
     Example:
         1, 3, 0 with weights 1, 1, 1 becomes 2, 2, 0.
