@@ -174,7 +174,7 @@ def test_turns_whose_continuations_break_are_left_out_and_counted() -> None:
 @pytest.mark.filterwarnings("ignore:.*going back to turn")
 def test_a_start_that_does_not_come_back_is_left_out_too() -> None:
     lost = TrainConfig(env="counterfactual_probe:Lost", limit=9)
-    with pytest.raises(TrainingError, match="did not come back verified"):
+    with pytest.raises(TrainingError, match="got none: 40 states did not come back"):
         measure(lost, Even(), Sampling(turns=40, rollouts=2, groups=1, group_size=4, segments=4))
 
 
@@ -419,6 +419,9 @@ def test_rows_of_another_kind_are_refused(origin: dict[str, Any], told: str) -> 
 def test_a_judge_that_is_not_there_is_refused() -> None:
     with pytest.raises(InputError, match="'other'"):
         look(ROWS, ["other"])
+    for bad in ({"lam": float("nan")}, {"constants": (1.0, 0.5, float("inf"), 0.0)}, {"constants": (1.0,)}):
+        with pytest.raises(InputError, match="finite constant"):
+            look(ROWS, **bad)
 
 
 def test_rows_go_through_a_file_and_judges_label_them(measured: Measured, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from test_lab_counterfactual import many, row
 
 from triage_gym.audit.counterfactual import said_by, table_of
 from triage_gym.audit.fitting import fit, fit_constants, fold_of
+from triage_gym.audit.labels import LabelledWindow
 from triage_gym.credit.constants import LAM_BOUNDS, isotonic, shrunk
 from triage_gym.errors import InputError
 from triage_gym.records import ROLES
@@ -80,8 +81,10 @@ def test_a_fit_finds_what_is_there() -> None:
     table = table_of(rows)
     found = fit_constants(table, said_by(rows, "j"))
     assert found.slope == pytest.approx(0.5, abs=0.01)
-    assert found.measured == pytest.approx((0.2, 0.08, 0.0, -0.16), abs=0.02)
-    assert found.lam * np.array(found.constants) == pytest.approx([0.2, 0.08, 0.0, -0.16], abs=0.02)
+    level = 0.2 * 0.9 / 4 - 0.03  # the prior's mean less theirs, the roles being equally frequent
+    there = np.array([0.2, 0.08, 0.0, -0.16]) + level
+    assert found.measured == pytest.approx(there, abs=0.02)
+    assert found.lam * np.array(found.constants) == pytest.approx(there, abs=0.02)
     assert found.counts == (2000,) * 4
 
 
@@ -103,14 +106,36 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         fit([row(k, None, 0.1, float(k)) for k in range(4)], "j")
 
 
+def test_the_level_of_constants_is_the_priors() -> None:
+    """Whitening takes it off: the same rows with another mean of A_i, as where successes are short, are fitted alike."""
+    rng = np.random.default_rng(2)
+    rows, moved = [], []
+    for k in range(400):
+        role, advantage = ROLES[k % 4], float(rng.choice([-1.0, 1.0]))
+        star = 0.2 * advantage + {"D": 0.1, "E": 0.05, "N": 0.0, "R": -0.1}[role] + 0.1 * rng.normal()
+        rows.append(row(k, role, star, advantage))
+        moved.append(row(k, role, star, advantage + 0.7))
+    first, second = (fit_constants(table_of(these), said_by(these, "j")) for these in (rows, moved))
+    assert first.constants == pytest.approx(second.constants)
+    assert (first.slope, first.lam) == (pytest.approx(second.slope), pytest.approx(second.lam))
+    assert first.measured == pytest.approx(second.measured)
+    assert first.errors == pytest.approx(second.errors)
+    assert np.mean(first.measured) == pytest.approx(0.2 * 0.9 / 4)
+
+
 def test_errors_take_tasks_for_units() -> None:
     """Four turns of the same task tell no more than one does."""
-    spread = [0.1, 0.3, 0.2, 0.4]
-    apart = [row(k, "E", spread[k], [1.0, -1.0][k % 2]) for k in range(4)]
-    twice = [row(4 * k + j, "E", spread[k], [1.0, -1.0][k % 2], task=f"t{k}") for k in range(4) for j in range(4)]
-    one, four = (fit_constants(table_of(rows), said_by(rows, "j")) for rows in (apart, twice))
-    assert one.errors[1] == pytest.approx(four.errors[1])
-    assert one.errors[0] == np.inf
+    spread = [0.1, 0.3, 0.2, 0.4, 0.0, 0.5, 0.3, 0.1]
+
+    def one_of(number: int, k: int) -> LabelledWindow:
+        return row(number, "DE"[k % 2], spread[k], [1.0, -1.0][k // 2 % 2], task=f"t{k // 2}")
+
+    apart = [one_of(k, k) for k in range(8)]
+    repeated = [one_of(8 * j + k, k) for k in range(8) for j in range(4)]
+    one, four = (fit_constants(table_of(rows), said_by(rows, "j")) for rows in (apart, repeated))
+    assert one.errors[:2] == pytest.approx(four.errors[:2])
+    assert 0.0 < one.errors[0] < np.inf
+    assert one.errors[2:] == (np.inf, np.inf)
 
 
 def test_errors_take_in_that_the_slope_is_measured_too() -> None:

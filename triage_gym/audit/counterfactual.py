@@ -202,8 +202,12 @@ def look(
         seed: Of these draws.
 
     Raises:
-        InputError: For rows of another kind, or a judge that labelled none of them.
+        InputError: For rows of another kind, a judge that labelled none of them, or a constant or λ that is no number.
     """
+    if len(constants) != len(ROLES) or not np.isfinite([*constants, lam]).all():
+        raise InputError(
+            f"Expected a finite constant for each of {', '.join(ROLES)} and a finite λ, got {list(constants)} and {lam}"
+        )
     table = table_of(rows)
     there = sorted({name for row in rows for name in row.labels})
     chosen = there if judges is None else list(judges)

@@ -5,7 +5,8 @@ With y = A*/scale, A_i the outcome's advantage and ρ the role, the weighted lea
     y ≈ a A_i + β[ρ]        with β[D] ≥ β[E] ≥ β[N] ≥ β[R]
 
 say what a turn is worth from what credit knows of it. Whitening makes the size of advantages immaterial, so what counts
-is λ c[ρ] = β[ρ] / a. Each is shrunk to the prior λ₀ c₀ (TRIAGE's constants at λ = 0.2) by its standard error, held in
+is λ c[ρ] = β[ρ] / a, and that up to its level: whitening takes the mean off, and where successes are shorter A_i is not 0
+in the mean over turns, which β takes up. So the level is made that of the prior, in the mean over turns. Each is shrunk to the prior λ₀ c₀ (TRIAGE's constants at λ = 0.2) by its standard error, held in
 order, and split into constants of at most 1 and a λ in bounds (:mod:`triage_gym.credit.constants`). A fit is judged on tasks that it has not seen:
 two halves, each scored by the fit of the other.
 
@@ -91,10 +92,12 @@ def fit_constants(table: Table, said: Codes) -> Fit:
         beta = isotonic(means, counts)
         slope = max(LEAST_SLOPE, float(((y - beta[role]) * outcome).sum() / (outcome * outcome).sum()))
     raw = np.bincount(role, y - slope * outcome, len(ROLES)) / np.maximum(counts, 1.0) / slope
+    share = counts / counts.sum()
+    level = float(share @ (raw - LAM * np.asarray(CONSTANTS)))
     tasks = [name for name, there in zip(table.task, judged.tolist(), strict=True) if there]
-    errors = _errors(y - slope * outcome - slope * raw[role], outcome, role, tasks, slope, raw)
-    worth, lam = shrunk(np.where(counts > 0, raw, 0.0), errors)
-    measured = np.where(counts > 0, raw, np.nan)
+    errors = _errors(y - slope * outcome - slope * raw[role], outcome, role, tasks, slope, raw, share)
+    worth, lam = shrunk(np.where(counts > 0, raw - level, 0.0), errors)
+    measured = np.where(counts > 0, raw - level, np.nan)
     return Fit(_four(worth), lam, slope, _four(measured), _four(errors), tuple(int(n) for n in counts))  # type: ignore[arg-type]
 
 
@@ -105,8 +108,9 @@ def _errors(
     tasks: Sequence[str],
     slope: float,
     raw: NDArray[np.float64],
+    share: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Standard errors of β[ρ] / a: what each task adds to the least squares, by the delta method, tasks being the units.
+    """Standard errors of β[ρ] / a less its mean over turns, by the delta method, tasks being the units.
 
     With z = (A_i, 1[ρ = D], …) and e the residual, task t moves (a, β) by (Σ z zᵀ)⁻¹ Σ_t z e, and so β[ρ] / a by
     (its part of β[ρ] - β[ρ] / a · its part of a) / a (Liang and Zeger, 1986).
@@ -117,12 +121,13 @@ def _errors(
     scores = np.zeros((len(numbers), z.shape[1]))
     np.add.at(scores, unit, z * residual[:, None])
     moves = scores @ np.linalg.pinv(z.T @ z)
+    own = (moves[:, 1:] - raw * moves[:, :1]) / slope
+    own -= (own @ share)[:, None]
     out = np.full(len(ROLES), np.inf)
     for at in range(len(ROLES)):
         units = len(set(unit[role == at].tolist()))
         if units >= 2:
-            own = (moves[:, 1 + at] - raw[at] * moves[:, 0]) / slope
-            out[at] = float(np.sqrt((own**2).sum() * units / (units - 1)))
+            out[at] = float(np.sqrt((own[:, at] ** 2).sum() * units / (units - 1)))
     return out
 
 
