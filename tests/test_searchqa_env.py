@@ -41,7 +41,11 @@ def test_an_episode_that_is_won() -> None:
     assert observation == env.render()
     assert observation.endswith(f"\nQuestion: {question}\n")
     assert info == {
-        "admissible_commands": [f"<search>{question}</search>"],
+        "admissible_commands": [
+            f"<search>{question}</search>",
+            "<search>borders Andorra Morocco capital</search>",
+            "<search>borders Andorra Morocco</search>",
+        ],
         "command_templates": ["<search><query></search>", "<answer><text></answer>"],
         "task_id": TWO_HOP,
         "task": question,
@@ -72,14 +76,15 @@ def test_a_search_of_the_last_turn_is_not_carried_out() -> None:
 def test_the_last_turn_may_answer() -> None:
     env = SearchQAEnv()
     info = played(env, *[SEARCH] * 4)[4]
-    assert info["admissible_commands"] == ["<answer></answer>"]
+    assert info["admissible_commands"][-1] == "<answer></answer>"
+    assert all(command.startswith("<answer>") for command in info["admissible_commands"])
     _, reward, terminated, truncated, info = env.step(ANSWER)
     assert (reward, terminated, truncated, info["success"]) == (1.0, True, False, True)
 
 
 def test_what_is_admissible_at_the_end_gives_up() -> None:
     env = SearchQAEnv()
-    (command,) = played(env, *[SEARCH] * 4)[4]["admissible_commands"]
+    command = played(env, *[SEARCH] * 4)[4]["admissible_commands"][-1]
     _, reward, terminated, _, info = env.step(command)
     assert (reward, terminated, info["success"], info["invalid_action"]) == (0.0, True, False, False)
 
@@ -116,7 +121,7 @@ def test_verl_agent_plays_four_turns_of_which_the_last_does_not_search() -> None
     assert (text, terminated, truncated, info["success"], info["invalid_action"]) == ("", False, True, False, False)
     text, _, _, _, info = played(env, *[SEARCH] * 3)
     assert text.startswith('\n<information>{"result": "Doc 1: ')
-    assert info["admissible_commands"] == ["<answer></answer>"]
+    assert info["admissible_commands"][-1] == "<answer></answer>"
     assert played(env, *[SEARCH] * 3, ANSWER)[4]["success"] is True
 
 
@@ -194,14 +199,27 @@ def test_a_state_is_small_and_told_by_json() -> None:
     played(env, SEARCH, NEITHER)
     state = json.loads(json.dumps(env.get_state()))
     assert len(json.dumps(state)) < 4000
-    assert state["game"] == {"turn": 2, "answer": None, "place": "start", "retrieved": False}
+    assert state["game"] == {
+        "turn": 2,
+        "answer": None,
+        "place": "start",
+        "retrieved": False,
+        "searched": ["Liechtenstein"],
+    }
 
 
 @pytest.mark.parametrize(
     "change",
     [
         *({"turn": -1}, {"turn": 6}, {"turn": True}, {"turn": 1.0}, {"answer": 3}, {"place": "there"}, {"place": None}),
-        *({"retrieved": 1}, {"more": 1}, {"place": ["start"]}),
+        *(
+            {"retrieved": 1},
+            {"more": 1},
+            {"place": ["start"]},
+            {"searched": "x"},
+            {"searched": [1]},
+            {"searched": ["a"] * 9},
+        ),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
@@ -303,7 +321,7 @@ def test_questions_that_the_expert_has_no_searches_for_are_answered_at_once(tmp_
     (tmp_path / "nq.jsonl").write_text('{"question": "who", "answer": ["me", "I"]}\n', encoding="utf-8")
     env = SearchQAEnv(questions=tmp_path, split="test", retriever=LocalRetriever.build(["x"]))
     assert env.reset(seed=0)[1]["task"] == "who?"
-    assert env.expert_action() == "<answer>me</answer>"
+    assert env.expert_plan() == ["<answer>me</answer>"]
     assert env.task_ids() == ["nq/test/0"]
 
 
@@ -318,7 +336,6 @@ def test_a_plan_is_what_is_left_to_do() -> None:
     ]
     for done, action in enumerate(plan):
         assert env.expert_plan() == plan[done:]
-        assert env.expert_action() == action
         env.step(action)
     assert env.expert_plan() == []
     played(env, *[NEITHER] * 4, task_id=TWO_HOP)

@@ -194,7 +194,7 @@ def test_questions_from_files_are_played(folder: Path, tmp_path: Path) -> None:
         env.step("<search>cat</search>")[0] == '\n\n<information>Doc 1(Title: "Cats") A cat is red.</information>\n\n'
     )
     assert env.gold_passages() == []
-    assert env.expert_action() == "<answer>b</answer>"
+    assert env.expert_plan() == ["<answer>b</answer>"]
     assert env.step("<answer>B!</answer>")[4]["success"] is True
     seen = {env.reset(seed=seed)[1]["task_id"] for seed in range(200)}
     assert seen == set(env.task_ids()) == set(load_tasks(folder, "test"))

@@ -10,10 +10,16 @@ from triage_gym.trainers.policy.alfworld_features import AlfworldFeatures
 from triage_gym.trainers.policy.features import Features
 from triage_gym.trainers.policy.grid_features import GridFeatures
 from triage_gym.trainers.policy.hashed_features import HashedFeatures
+from triage_gym.trainers.policy.question_features import QuestionFeatures
 from triage_gym.trainers.policy.text_scorer import TextScorer
 from triage_gym.trainers.probing import check_device
 
-_BEST: Final[dict[str, str]] = {"alfworld": "alfworld", "minesweeper": "grid", "sokoban": "grid"}
+_BEST: Final[dict[str, str]] = {
+    "alfworld": "alfworld",
+    "minesweeper": "grid",
+    "sokoban": "grid",
+    "searchqa": "questions",
+}
 """What ``auto`` stands for, by environment; ``generic`` for the others."""
 
 
@@ -45,4 +51,6 @@ def _features(config: TrainConfig, remarks: bool) -> Features:
         name = _BEST.get(registry.env_name(config.env), "generic")
     if name == "alfworld":
         return AlfworldFeatures(config.limit, remarks=remarks)
+    if name == "questions":
+        return QuestionFeatures(remarks=remarks)
     return GridFeatures(remarks=remarks) if name == "grid" else HashedFeatures(remarks=remarks)

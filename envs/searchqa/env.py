@@ -29,7 +29,7 @@ from triage_gym.envs.task_env import TaskEnv
 from triage_gym.errors import InputError, StateError
 
 MOST_PASSAGES: Final = 50
-_STATE_KEYS: Final = ("turn", "answer", "place", "retrieved")
+_STATE_KEYS: Final = ("turn", "answer", "place", "retrieved", "searched")
 _NO_CORPUS: Final = (
     "Expected a corpus or a server for questions of your own, got neither: the embedded Factbook does not answer them. "
     "Pass server= (a running retrieval server) or corpus= (a jsonl file of passages, such as wiki-18.jsonl.gz of "
@@ -195,12 +195,13 @@ class SearchQAEnv(TaskEnv[SearchGame]):
         return self._rules.shown(self._text)
 
     def expert_action(self) -> str | None:
-        """The first action of :meth:`expert_plan`; None after the end.
+        """What an expert does that knows only what it has read: it searches, follows a title, answers; None after the end.
 
         Raises:
             ResetNeeded: Before the first reset.
         """
-        return next(iter(self.expert_plan()), None)
+        game = self.game
+        return None if self._done else game.advice()
 
     def _tasks(self, split: str) -> Tasks:
         if self._folder is None:
@@ -253,7 +254,7 @@ class SearchQAEnv(TaskEnv[SearchGame]):
         return rng
 
     def _restored(self, task_id: str, state: Mapping[str, Any]) -> SearchGame:
-        turn, answer, place, retrieved = (state.get(key) for key in _STATE_KEYS)
+        turn, answer, place, retrieved, searched = (state.get(key) for key in _STATE_KEYS)
         if (
             len(state) != len(_STATE_KEYS)
             or type(turn) is not int
@@ -261,9 +262,12 @@ class SearchQAEnv(TaskEnv[SearchGame]):
             or not isinstance(answer, str | None)
             or place not in PLACES
             or type(retrieved) is not bool
+            or not isinstance(searched, list)
+            or len(searched) > turn
+            or not all(isinstance(query, str) for query in searched)
         ):
             raise StateError(f"Expected {', '.join(_STATE_KEYS)} of a search game, got {str(dict(state))[:80]}")
-        return SearchGame(self._find(task_id), self._setting, turn, answer, place, retrieved)
+        return SearchGame(self._find(task_id), self._setting, turn, answer, place, retrieved, searched)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without questions and passages: a copy finds them again, which takes time once a process."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from triage_gym.envs.searchqa import choices, searching
 from triage_gym.envs.searchqa.corpus import Retriever
 from triage_gym.envs.searchqa.layout import Place, follow, reward, tells
 from triage_gym.envs.searchqa.protocol import NO_ANSWER, TEMPLATES, Rules, asked, cut
@@ -58,10 +60,23 @@ class SearchGame:
         answer: The answer that was given; None as long as there is none.
         place: Where its layout has come to; followed only where it is rewarded.
         retrieved: Whether passages told a right answer; likewise.
+        searched: Queries of the searches that were carried out.
     """
 
     __slots__ = (
-        *("_setting", "_source", "answer", "fingerprint", "place", "retrieved", "task", "task_id", "task_type", "turn"),
+        *(
+            "_passages",
+            "_setting",
+            "_source",
+            "answer",
+            "fingerprint",
+            "place",
+            "retrieved",
+            "searched",
+            "task",
+            "task_id",
+        ),
+        *("task_type", "turn"),
     )
 
     def __init__(
@@ -72,11 +87,14 @@ class SearchGame:
         answer: str | None = None,
         place: Place = "start",
         retrieved: bool = False,
+        searched: Sequence[str] = (),
     ) -> None:
         self._source, self._setting = task, setting
         self.task_id, self.task_type, self.task = task.task_id, task.task_type, asked(task.question)
         self.fingerprint = _fingerprint(task, setting)
         self.turn, self.answer, self.place, self.retrieved = turn, answer, place, retrieved
+        self.searched = list(searched)
+        self._passages: list[str] | None = None
 
     @property
     def definition(self) -> Task:
@@ -91,6 +109,7 @@ class SearchGame:
     def start(self) -> str:
         """Instruction and question."""
         self.turn, self.answer, self.place, self.retrieved = 0, None, "start", False
+        self.searched, self._passages = [], []
         return self._setting.rules.opening(self.task)
 
     def act(self, action: str) -> Turn:
@@ -103,7 +122,7 @@ class SearchGame:
         kind, content, valid = rules.action(action)
         text = "" if kind == "answer" else rules.invalid()
         if kind == "search":
-            text = rules.unread() if self.last else look_up(self._setting, content)
+            text = rules.unread() if self.last else self._search(content)
         last = self.last
         self.turn += 1
         if kind == "answer":
@@ -115,6 +134,21 @@ class SearchGame:
             return Turn(text, invalid=not valid)
         scores = self.scores()
         return Turn(text, self._reward(scores), kind == "answer", not valid, scores._asdict())
+
+    def _search(self, query: str) -> str:
+        """What is said to a search that is carried out."""
+        read = self.read()
+        text = look_up(self._setting, query)
+        self.searched.append(query)
+        self._passages = [*read, *self._setting.rules.shown(text)]
+        return text
+
+    def read(self) -> list[str]:
+        """The passages that were shown so far, in order."""
+        if self._passages is None:  # a restored game looks its passages up when somebody asks for them
+            found = [look_up(self._setting, query) for query in self.searched]
+            self._passages = [passage for text in found for passage in self._setting.rules.shown(text)]
+        return self._passages
 
     def scores(self) -> Scores:
         """What the answer is worth; nothing as long as there is none."""
@@ -135,16 +169,32 @@ class SearchGame:
         return (scores.subem if self._setting.metric == "subem" else scores.em) == 1.0, self._points(scores)
 
     def commands(self) -> list[str]:
-        """One action of many: to search for the question, or, once searches are not carried out, to give up."""
-        return [NO_ANSWER if self.last else f"<search>{self.task}</search>"]
+        """Some actions of many (:mod:`.choices`): searches, until none is carried out any more, answers, and to give up."""
+        found = [] if self.last else [f"<search>{query}</search>" for query in choices.queries(self.task, self.read())]
+        answers = [f"<answer>{span.text}</answer>" for span in choices.answers(self.task, self.read())]
+        # What closes a tag inside of an action would end it.
+        return [
+            *(c for c in dict.fromkeys([*found, *answers]) if c.count("<") == 2),
+            *([NO_ANSWER] if self.last else []),
+        ]
+
+    def advice(self) -> str:
+        """What the expert does that knows only what it has read (:mod:`.searching`)."""
+        return searching.next_action(self.task, self.searched, self.read(), self.last)
 
     def templates(self) -> list[str]:
         """The two forms of actions."""
         return list(TEMPLATES)
 
     def get_state(self) -> dict[str, Any]:
-        """Turns, answer and layout: what was found stands in the observations."""
-        return {"turn": self.turn, "answer": self.answer, "place": self.place, "retrieved": self.retrieved}
+        """Turns, answer, layout and queries: what they showed can be looked up again."""
+        return {
+            "turn": self.turn,
+            "answer": self.answer,
+            "place": self.place,
+            "retrieved": self.retrieved,
+            "searched": list(self.searched),
+        }
 
     def close(self) -> None:
         """Nothing is held."""
