@@ -6,7 +6,8 @@
       latest.json              {"directory": "step_00000040"}
       step_00000040/
         weights.safetensors    tensors of the policy
-        optim.safetensors      tensors of the optimiser (and ``start.``… of the start policy where the KL term needs it)
+        optim.safetensors      tensors of the optimiser, of the start policy (``start.``…) and of the best weights so far
+                               (``kept.``…, where these are others)
         state.json             update, turns, RNG states, data cursor, config, log sizes, versions
         MANIFEST.json          size and SHA-256 of each of these; written last
 
