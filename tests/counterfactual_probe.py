@@ -117,6 +117,23 @@ class Brittle(Majority):
         return super().step(action)
 
 
+class Nameless(Majority):
+    """Gives its tasks no names."""
+
+    def _info(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._info().items() if name != "task_id"}
+
+
+class Loud(Majority):
+    """Shouts how it ended."""
+
+    metadata: ClassVar[dict[str, Any]] = {**Majority.metadata, "outcome_text": ("HOORAY",)}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        seen, reward, over, cut, info = super().step(action)
+        return f"{seen} HOORAY" if over else seen, reward, over, cut, info
+
+
 class Telling(Majority):
     """Says of itself that the first turn of all changed its task, and no other."""
 

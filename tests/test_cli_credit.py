@@ -38,6 +38,12 @@ def test_measuring_writes_rows_numbers_and_a_page(rows: Path) -> None:
     assert "<svg" in page
 
 
+def test_two_processes_write_the_same_rows(rows: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    assert run("counterfactual", *SMALL, "--workers", "2", "--out", str(out)) == 0
+    assert out.read_bytes() == rows.read_bytes()
+
+
 def test_rows_are_looked_at_again_and_a_second_judge_joins(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("counterfactual", str(rows), "--judge", '{"name": "rule", "domain": "generic"}') == 0
     shown = capsys.readouterr().out

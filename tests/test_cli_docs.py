@@ -43,6 +43,7 @@ def blocks(name: str) -> list[str]:
 def test_commands_parse(page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my.toml").write_text("limit = 50\n")
+    Path("fit.json").write_text('{"credit": "triage-audited"}\n')
     words = shlex.split(command.partition(" > ")[0].replace(" N", " 7"))
     if words[-1] == "--help":
         with pytest.raises(SystemExit, match=r"^0$"):

@@ -73,6 +73,38 @@ def test_every_turn_is_as_likely_to_be_measured(measured: Measured) -> None:
     assert all(abs(n - expected) < 5 * expected**0.5 for n in counts.values())
 
 
+def test_advantages_are_those_of_the_episodes(measured: Measured) -> None:
+    assert all((t.advantage > 0) == t.record.success for t in measured.turns if t.spread)
+    assert all(t.advantage == 0 for t in measured.turns if not t.spread)
+    assert {bool(t.spread) for t in measured.turns} == {True, False}
+
+
+def test_tasks_are_nobody_elses_and_none_comes_twice_before_all_have(measured: Measured) -> None:
+    seeds = {int(t.record.task_id[1:]) for t in measured.turns}
+    assert all(500_000 <= seed < 501_000 for seed in seeds)
+    assert 0.9 * measured.episodes / 8 < len(seeds) <= measured.episodes / 8
+
+
+def test_rows_of_a_task_have_its_name_or_its_number(measured: Measured) -> None:
+    rows = rows_of(measured, "probe")
+    assert [r.origin["task_id"] for r in rows] == [t.record.task_id for t in measured.turns]
+    nameless = TrainConfig(env="counterfactual_probe:Nameless", limit=9)
+    found = measure(nameless, Even(), Sampling(turns=300, rollouts=2, groups=3, segments=24))
+    by_task: dict[str, set[str]] = {}
+    for one, turn in zip(rows_of(found, "probe"), found.turns, strict=True):
+        by_task.setdefault(one.origin["task_id"], set()).add(turn.record.start_observation)
+    assert len(by_task) == found.episodes / 8
+    assert all(len(starts) == 1 for starts in by_task.values())
+
+
+def test_rows_know_the_outcome_and_their_windows_do_not(measured: Measured) -> None:
+    assert [r.success for r in rows_of(measured, "probe")] == [t.record.success for t in measured.turns]
+    loud = TrainConfig(env="counterfactual_probe:Loud", limit=9)
+    found = measure(loud, Even(), Sampling(turns=100, rollouts=2, groups=1, segments=24))
+    assert all(t.record.segments[-1].next_observation.endswith("HOORAY") for t in found.turns)
+    assert not any("HOORAY" in str(r.window) for r in rows_of(found, "probe"))
+
+
 def test_the_budget_is_kept_to_a_round_and_what_is_spent_is_counted(measured: Measured) -> None:
     continued = sum((TURNS - t.step) * (len(t.own) + len(t.drawn)) for t in measured.turns)
     assert measured.spent == continued + TURNS * measured.episodes
@@ -434,5 +466,7 @@ def test_rows_go_through_a_file_and_judges_label_them(measured: Measured, tmp_pa
     again = read_labels(tmp_path / "rows.jsonl")
     assert [r.to_json() for r in again] == [r.to_json() for r in rows]
     assert json.dumps(look(again)[0].to_json()) == json.dumps(look(rows)[0].to_json())
-    turn = measured.turns[0]
-    assert rows[0].delta == pytest.approx(turn.a_star / measured.scale - turn.advantage)
+    assert 0.3 < measured.scale < 0.5
+    for one, turn in zip(rows, measured.turns, strict=False):
+        assert one.delta == pytest.approx(turn.a_star / measured.scale - turn.advantage)
+        assert one.origin["scale"] == measured.scale

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -171,7 +172,9 @@ def _here(
 
 def _elsewhere(workers: int, *given: Any) -> _Played:
     """The same rounds in the same order, played by ``workers`` processes ahead of who takes them."""
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=given) as pool:
+    with ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(pickle.dumps(given),)
+    ) as pool:
         ahead: deque[Future[tuple[tuple[str, ...], Round]]] = deque()
         try:
             for number in itertools.count():
@@ -187,10 +190,13 @@ _given: tuple[Any, ...] = ()
 _rounds: Rounds | None = None
 
 
-def _begin(*given: Any) -> None:
-    """In a worker process: keep what rounds are made of. They are made by the first one, so that errors come back."""
+def _begin(given: bytes) -> None:
+    """In a worker process: keep what rounds are made of. They are made by the first one, so that errors come back.
+
+    As bytes, since torch hands tensors to processes in shared memory: all would write into one policy's caches.
+    """
     global _given
-    _given = given
+    _given = pickle.loads(given)  # noqa: S301 - our own parent's
 
 
 def _play(number: int) -> tuple[tuple[str, ...], Round]:
