@@ -21,6 +21,7 @@ from triage_gym.errors import InputError, TrainingError
 from triage_gym.judges.nesting import facts_needed, inner
 from triage_gym.protocols import Window
 from triage_gym.records import ROLES, EpisodeRecord, RoleLabel
+from triage_gym.statistics import Interval
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.counterfactual import Measured, Sampling, Turn, calibration_split, measure
 from triage_gym.trainers.counterfactual_rounds import drawn_evenly
@@ -385,6 +386,27 @@ def test_the_verdict_in_words() -> None:
     nothing = look([row(k, "E", 0.0, 0.0) for k in range(5)])[0]
     assert nothing.foretold is None
     assert "Nothing differs" in verdict(nothing)
+
+
+@pytest.mark.parametrize(
+    ("role", "difference", "answer", "foretold"),
+    [
+        ((0.1, 0.3), (0.1, 0.2), "yes", True),
+        ((0.1, 0.3), (-0.1, 0.3), "cannot tell", True),
+        ((-0.1, 0.3), (0.1, 0.2), "cannot tell", True),
+        ((0.1, 0.3), (-0.3, -0.1), "no", False),
+        ((-0.3, -0.1), (0.1, 0.2), "no", False),  # the outcome goes against A* even more
+        ((-0.3, 0.1), (-0.1, 0.3), "cannot tell", False),
+    ],
+)
+def test_an_answer_takes_both_intervals(
+    role: tuple[float, float], difference: tuple[float, float], answer: str, foretold: bool
+) -> None:
+    def interval(bounds: tuple[float, float]) -> Interval:
+        return Interval(sum(bounds) / 2, *bounds, 20, "by hand")
+
+    found = replace(look(ROWS)[0], role_corr=interval(role), difference=interval(difference))
+    assert (found.answer, found.foretold) == (answer, foretold)
 
 
 def test_few_tasks_give_no_verdict() -> None:
