@@ -16,7 +16,7 @@ from laws_of_credit import check_padding, close, law
 from triage_gym.credit.baselines import against_rollouts
 from triage_gym.credit.returns import cross_attempt_returns, kept_turns, next_attempts, step_returns, turn_rewards
 from triage_gym.credit.rules import GRPO
-from triage_gym.credit.terms import Segments
+from triage_gym.credit.batch import Segments
 from triage_gym.credit.tokens import broadcast
 from triage_gym.credit.trials import R3L, GiGPO, MetaRL, PivoARL
 from triage_gym.credit.whitening import whiten

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from triage_gym.credit.batch import Segments
 from triage_gym.credit.rules import OutcomeAndRoleOptions, Triage
-from triage_gym.credit.terms import CreditTerms
+from triage_gym.credit.terms import Raw
 from triage_gym.errors import InputError
-from triage_gym.records import EpisodeRecord
 
 
 @final
@@ -35,8 +34,8 @@ class TriageAudited(Triage):
         """Whether there are constants."""
         return self.constants is None or len(tuple(self.constants)) > 0
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about.
+    def raw(self, segments: Segments) -> Raw:
+        """As TRIAGE.
 
         Raises:
             InputError: Without constants.
@@ -46,4 +45,4 @@ class TriageAudited(Triage):
                 "Expected `constants` for triage-audited, got none: fit some (triage-gym credit counterfactual --out ROWS, "
                 "then triage-gym credit fit ROWS), or let the trainer measure them (triage-gym train --credit triage-audited)"
             )
-        return Triage.terms(self, records)
+        return Triage.raw(self, segments)

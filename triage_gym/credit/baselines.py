@@ -11,8 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from triage_gym.credit.outcome import grouped
-from triage_gym.credit.terms import Segments
+from triage_gym.credit.batch import Segments
 from triage_gym.credit.whitening import ROUNDING
 
 Norm = Literal["mean_std", "mean"]
@@ -70,15 +69,21 @@ def against_rollouts(values: NDArray[np.float64], segments: Segments, norm: Norm
         norm: As :func:`standardise`.
         eps: Least deviation to divide by.
     """
-    _, group, count = grouped(segments.records)
-    length = np.bincount(segments.owner[segments.trained], minlength=len(segments.records))
+    group, count, trained = segments.group, segments.groups, segments.trained
+    length = np.bincount(segments.owner[trained], minlength=len(segments))
     rollouts = np.bincount(group[length > 0], minlength=count)
     compared = (length > 0) & (rollouts[group] > 1) if count else np.zeros(len(group), dtype=bool)
-    bucket = np.where(segments.trained, np.where(compared, group, -1)[segments.owner], -1)
+    bucket = np.where(trained, np.where(compared, group, -1)[segments.owner], -1)
     return standardise(values, bucket, norm, eps, 1.0 / np.maximum(length, 1)[segments.owner])
 
 
-def against_anchors(values: NDArray[np.float64], segments: Segments, norm: Norm, eps: float) -> NDArray[np.float64]:
+def against_anchors(
+    values: NDArray[np.float64],
+    anchor: NDArray[np.int64],
+    trained: NDArray[np.bool_],
+    norm: Norm,
+    eps: float,
+) -> NDArray[np.float64]:
     """Each turn's value against the turns of its group that began at the same observation (GiGPO, arXiv:2505.10978).
 
     Turns weigh equally, as in the paper: a rollout that comes back to an observation counts there again. A turn whose
@@ -86,14 +91,9 @@ def against_anchors(values: NDArray[np.float64], segments: Segments, norm: Norm,
 
     Args:
         values: Shape ``(segments,)``.
-        segments: The batch.
+        anchor: Number of each turn's observation in its group, same shape.
+        trained: Which turns take part, same shape.
         norm: As :func:`standardise`.
         eps: Least deviation to divide by.
     """
-    anchors: dict[tuple[str, str], int] = {}
-    bucket = np.full(len(segments.owner), -1, dtype=np.int64)
-    for record, (begin, _) in zip(segments.records, segments.bounds, strict=True):
-        for k, segment in enumerate(record.segments):
-            if segments.trained[begin + k]:
-                bucket[begin + k] = anchors.setdefault((record.group_id, segment.observation), len(anchors))
-    return standardise(values, bucket, norm, eps)
+    return standardise(values, np.where(trained, anchor, -1), norm, eps)

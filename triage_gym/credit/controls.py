@@ -11,10 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from triage_gym.credit.outcome import outcome_advantages
-from triage_gym.credit.rules import CONSTANTS, OutcomeAndRoleOptions, RoleOptions, check_constants, worth_of
-from triage_gym.credit.terms import CreditTerms, Segments
-from triage_gym.records import EpisodeRecord, Role
+import numpy as np
+from numpy.typing import NDArray
+
+from triage_gym.credit.batch import NONE, Segments
+from triage_gym.credit.rules import CONSTANTS, OutcomeAndRoleOptions, RoleOptions, check_constants
+from triage_gym.credit.terms import Raw
+from triage_gym.credit.worth import role_worths
+from triage_gym.records import ROLES, EpisodeRecord, Role
 
 
 @final
@@ -35,10 +39,10 @@ class ShuffledTriage(OutcomeAndRoleOptions):
         OutcomeAndRoleOptions.__post_init__(self)
         check_constants(self.constants)
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
-        roles = [role for record in records for role in shuffled_roles(record, self.seed)]
-        return self.credit(Segments(records), self.outcome(records), roles, worth_of(self.constants))
+    def raw(self, segments: Segments) -> Raw:
+        """As TRIAGE, with the roles of each rollout in another order."""
+        worths = role_worths(shuffled(segments, self.seed), self.constants)
+        return self.with_roles(segments, self.outcome(segments), worths)
 
 
 @final
@@ -53,12 +57,28 @@ class RolesOnly(RoleOptions):
         RoleOptions.__post_init__(self)
         check_constants(self.constants)
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
-        segments = Segments(records)
-        # Made and thrown away, so that a score which cannot be compared is refused here as by every rule.
-        outcome = 0.0 * outcome_advantages(records, eps=self.eps)
-        return self.credit(segments, outcome, segments.roles(), worth_of(self.constants))
+    def raw(self, segments: Segments) -> Raw:
+        """Nothing of the outcome, and what each role is worth."""
+        # Read and thrown away, so that a score which cannot be compared is refused here as by every rule.
+        outcome = 0.0 * segments.score
+        return self.with_roles(segments, outcome, role_worths(segments.role, self.constants))
+
+
+def shuffled(segments: Segments, seed: int) -> NDArray[np.int8]:
+    """The roles of a batch, those of each rollout's judged, newly acted segments in another order.
+
+    Of records the order comes from what they hold; a batch of arrays brings the keys that it is sorted by
+    (``shuffle``), which ``seed`` does not change.
+    """
+    if "shuffle" not in segments.__dict__:
+        roles = [role for record in segments.records for role in shuffled_roles(record, seed)]
+        return np.array([NONE if role is None else ROLES.index(role) for role in roles], dtype=np.int8)
+    keys: NDArray[np.float64] = segments.__dict__["shuffle"]
+    judged = np.flatnonzero((segments.role != NONE) & (segments.place >= segments.prefix[segments.owner]))
+    order = judged[np.lexsort((keys[judged], segments.owner[judged]))]
+    found = segments.role.copy()
+    found[judged] = segments.role[order]
+    return found
 
 
 def shuffled_roles(record: EpisodeRecord, seed: int) -> list[Role | None]:

@@ -25,11 +25,11 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from triage_gym.credit.batch import NONE, Segments
 from triage_gym.credit.constants import shrunk
-from triage_gym.credit.outcome import grouped, outcome_advantages
+from triage_gym.credit.outcome import against_group, differ, grouped
 from triage_gym.credit.rules import Triage
-from triage_gym.credit.terms import CreditTerms, Segments, check_number
-from triage_gym.credit.worth import segment_worths
+from triage_gym.credit.terms import check_number
 from triage_gym.errors import CheckpointError
 from triage_gym.records import ROLES, EpisodeRecord, Role
 
@@ -54,7 +54,7 @@ class Pair(NamedTuple):
 class TriageOnline(Triage):
     """Triage with constants that a trainer moves by :class:`RoleWorths`; alone it has those of the paper.
 
-    Batches may hold pairs: a retry (``attempt`` 1) of a first attempt of its trial. Its outcome term is (R₂ - R₁)/σ, σ being
+    Batches may hold pairs: a retry (``attempt`` 1, ``parent`` 0) of a first attempt of its trial. Its outcome term is (R₂ - R₁)/σ, σ being
     the deviation of its group's first attempts, or of those of the batch's other groups where its own do not differ.
     """
 
@@ -71,34 +71,37 @@ class TriageOnline(Triage):
         check_number("keep", self.keep, above=0.0, least=0.0, most=1.0)
         check_number("spread", self.spread, above=0.0)
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
-        segments = Segments(records)
-        caps = self.caps if self.capped else None
-        worths = segment_worths(segments, self.constants, soft=self.soft, magnitude=self.magnitude, caps=caps)
-        return self.credit_worths(segments, self.outcome(records), worths)
-
-    def outcome(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
-        """Outcome term a record, shape ``(records,)``: of retries against their pair, of others within their group."""
-        first = [i for i, r in enumerate(records) if r.attempt == 0]
-        out = np.zeros(len(records))
-        out[first] = outcome_advantages([records[i] for i in first], self.norm, self.eps)
-        spreads, typical = group_spreads([records[i] for i in first])
-        for i, parent in paired(records):
-            spread = spreads.get(records[i].group_id, 0.0) or typical
-            scale = 1.0 if self.norm == "mean" else max(spread, self.eps)
-            out[i] = (records[i].score - records[parent].score) / scale
+    def outcome(self, segments: Segments) -> NDArray[np.float64]:
+        """Outcome term a rollout, shape ``(rollouts,)``: of retries against their pair, of others within their group."""
+        first = segments.attempt == 0
+        group = np.where(first, segments.group, NONE)
+        out = against_group(segments.score, group, segments.groups, self.norm, self.eps)
+        spreads = _spreads(segments.score, group, segments.groups)
+        above = spreads[spreads > 0.0]
+        typical = float(np.sqrt((above**2).mean())) if len(above) else 1.0
+        before = np.flatnonzero(segments.follows != NONE)
+        retry = segments.follows[before]
+        own = spreads[segments.group[retry]]
+        scale = np.where(own > 0.0, own, typical)
+        scale = np.ones(len(own)) if self.norm == "mean" else np.maximum(scale, self.eps)
+        out[retry] = (segments.score[retry] - segments.score[before]) / scale
         return out
+
+
+def _spreads(scores: NDArray[np.float64], group: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Population deviation of each group's scores, shape ``(groups,)``; 0 for equal ones."""
+    inside = group >= 0
+    member, score = group[inside], scores[inside]
+    size = np.maximum(np.bincount(member, minlength=count), 1)
+    centred = score - (np.bincount(member, score, count) / size)[member]
+    found = np.sqrt(np.bincount(member, centred**2, count) / size)
+    return np.where(differ(score, member, count), found, 0.0)
 
 
 def paired(records: Sequence[EpisodeRecord]) -> list[tuple[int, int]]:
     """Positions of each sound retry and of the sound first attempt that it went back into."""
-    first = {(r.group_id, r.trial): i for i, r in enumerate(records) if r.attempt == 0 and r.error is None}
-    return [
-        (i, parent)
-        for i, r in enumerate(records)
-        if r.attempt == 1 and r.error is None and (parent := first.get((r.group_id, r.trial))) is not None
-    ]
+    follows = Segments(records).follows
+    return [(int(after), i) for i, after in enumerate(follows) if after != NONE and records[i].attempt == 0]
 
 
 def group_spreads(records: Sequence[EpisodeRecord]) -> tuple[dict[str, float], float]:

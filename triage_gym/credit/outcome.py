@@ -41,13 +41,19 @@ def outcome_advantages(
     """
     if norm not in NORMS:
         raise InputError(f"Expected `norm` to be one of {NORMS}, got {norm!r}")
-    scores, group, count = grouped(records)
-    out = np.zeros(len(records))
+    return against_group(*grouped(records), norm, eps)
+
+
+def against_group(
+    scores: NDArray[np.float64], group: NDArray[np.int64], count: int, norm: Norm, eps: float
+) -> NDArray[np.float64]:
+    """As :func:`outcome_advantages`, of scores and numbers of groups, -1 for an excluded rollout."""
+    out = np.zeros(len(scores))
     included = group >= 0
     if not included.any():
         return out
     score, member = scores[included], group[included]
-    size = np.bincount(member, minlength=count)
+    size = np.maximum(np.bincount(member, minlength=count), 1)
     centred = score - (np.bincount(member, score, count) / size)[member]
     if norm == "mean_std":
         std = np.sqrt(np.bincount(member, centred**2, count) / size)
@@ -55,7 +61,7 @@ def outcome_advantages(
     elif norm == "leave_one_out":
         centred = centred * (size / np.maximum(size - 1, 1))[member]
     # A mean that rounds would leave a residue where all are equal; adding 0.0 turns -0.0 into 0.0.
-    out[included] = np.where(_differ(score, member, count)[member], centred, 0.0) + 0.0
+    out[included] = np.where(differ(score, member, count)[member], centred, 0.0) + 0.0
     return out
 
 
@@ -65,7 +71,7 @@ def outcome_varies(records: Sequence[EpisodeRecord]) -> NDArray[np.bool_]:
     out = np.zeros(len(records), dtype=bool)
     included = group >= 0
     if included.any():
-        out[included] = _differ(scores[included], group[included], count)[group[included]]
+        out[included] = differ(scores[included], group[included], count)[group[included]]
     return out
 
 
@@ -91,7 +97,7 @@ def grouped(records: Sequence[EpisodeRecord]) -> tuple[NDArray[np.float64], NDAr
     return scores, group, len(numbers)
 
 
-def _differ(score: NDArray[np.float64], member: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+def differ(score: NDArray[np.float64], member: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
     """Whether the scores of each group differ, shape ``(count,)``."""
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(low, member, score)

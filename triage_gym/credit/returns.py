@@ -18,21 +18,19 @@ no credit goes, and nothing else moves. Left to you: to hold a trial's attempts 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triage_gym.credit.outcome import MAX_SCORE, grouped
-from triage_gym.errors import GroupError, InputError
+from triage_gym.credit.batch import NONE, Segments
+from triage_gym.errors import InputError
 from triage_gym.records import EpisodeRecord
 
 Returns = Literal["outcome", "rewards"]
 """What a turn is paid with: the verifier's ``outcome``, at the last turn, or the environment's own ``rewards``."""
 Rule = Literal["pivoarl", "metarl"]
 Variant = Literal["paper", "code"]
-NONE: Final = -1
-"""No retry follows."""
 
 
 def step_returns(rewards: Sequence[float] | NDArray[np.float64], gamma_step: float) -> NDArray[np.float64]:
@@ -42,21 +40,32 @@ def step_returns(rewards: Sequence[float] | NDArray[np.float64], gamma_step: flo
         rewards: One a turn.
         gamma_step: Discount a turn, in [0, 1].
     """
-    total, out = 0.0, np.zeros(len(rewards))
-    for t in range(len(rewards) - 1, -1, -1):
-        total = float(rewards[t]) + gamma_step * total
-        out[t] = total
+    paid = np.asarray(rewards, dtype=np.float64)
+    return discounted(paid, np.array([len(paid)]), gamma_step)
+
+
+def discounted(paid: NDArray[np.float64], lengths: NDArray[np.int64], gamma: float) -> NDArray[np.float64]:
+    """:func:`step_returns` of rollouts laid end to end: a loop over the longest, not over all turns.
+
+    Args:
+        paid: Shape ``(segments,)``.
+        lengths: Segments of each rollout.
+        gamma: Discount a turn.
+    """
+    ends = np.cumsum(lengths)
+    out, total = np.zeros(len(paid)), np.zeros(len(lengths))
+    live = np.flatnonzero(lengths > 0)
+    back = 1
+    while len(live):
+        at = ends[live] - back
+        total[live] = out[at] = paid[at] + gamma * total[live]
+        back += 1
+        live = live[lengths[live] >= back]
     return out
 
 
 def turn_rewards(records: Sequence[EpisodeRecord], returns: Returns = "outcome") -> list[NDArray[np.float64]]:
-    """What each turn is paid.
-
-    With ``outcome`` the score is paid at the last turn, *counted from the lowest score among the sound rollouts of the
-    group*: a constant added to all outcomes then changes nothing whatever the discounts, and equal outcomes pay nothing.
-    Where scores are 0 and 1 and somebody failed, as in every group with a retry, it is the score itself. With
-    ``rewards`` it is what the environment gave, prefix included; scores are not read, so the same law holds for them
-    without more, and a constant added to all *rewards* does change the returns.
+    """What each turn is paid; see :func:`paid_turns`.
 
     Args:
         records: Attempts of one or more groups.
@@ -69,29 +78,38 @@ def turn_rewards(records: Sequence[EpisodeRecord], returns: Returns = "outcome")
         InputError: For a score or a reward that is not finite or beyond
             :data:`~triage_gym.credit.outcome.MAX_SCORE`, or an unknown ``returns``.
     """
+    segments = Segments(records)
+    return _split(paid_turns(segments, returns), segments)
+
+
+def paid_turns(segments: Segments, returns: Returns = "outcome") -> NDArray[np.float64]:
+    """What each turn is paid, shape ``(segments,)``.
+
+    With ``outcome`` the score is paid at the last turn, *counted from the lowest score among the sound rollouts of the
+    group*: a constant added to all outcomes then changes nothing whatever the discounts, and equal outcomes pay nothing.
+    Where scores are 0 and 1 and somebody failed, as in every group with a retry, it is the score itself. With
+    ``rewards`` it is what the environment gave, prefix included; scores are not read, so the same law holds for them
+    without more, and a constant added to all *rewards* does change the returns.
+
+    Raises:
+        InputError: As :func:`turn_rewards`.
+    """
     if returns not in get_args(Returns):
         raise InputError(f"Expected `returns` to be one of {get_args(Returns)}, got {returns!r}")
-    scores, group, count = grouped(records)
+    scores, group, count = segments.grouping
     if returns == "rewards":
-        return [_own_rewards(r) if r.error is None else np.zeros(len(r)) for r in records]
+        return segments.reward
     lowest = np.full(count, np.inf)
     sound = group >= 0
     np.minimum.at(lowest, group[sound], scores[sound])
-    paid = [np.zeros(len(r)) for r in records]
-    for i in np.flatnonzero(sound):
-        if len(paid[i]):
-            paid[i][-1] = scores[i] - lowest[group[i]]
-    return paid
+    out = np.zeros(len(segments.owner))
+    paid = np.flatnonzero(sound & (segments.lengths > 0))
+    out[segments.ends[paid] - 1] = scores[paid] - lowest[group[paid]]
+    return out
 
 
-def _own_rewards(record: EpisodeRecord) -> NDArray[np.float64]:
-    rewards = np.array([segment.reward for segment in record.segments], dtype=np.float64)
-    if not np.all(np.abs(rewards) <= MAX_SCORE):
-        raise InputError(
-            f"Expected finite rewards within ±{MAX_SCORE:g} in group {record.group_id!r}, got {rewards.tolist()!r:.120}; "
-            "set `error` on an attempt that must not be trained"
-        )
-    return rewards
+def _split(values: NDArray[np.float64], segments: Segments) -> list[NDArray[np.float64]]:
+    return [values[start:stop].copy() for start, stop in segments.bounds]
 
 
 def next_attempts(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
@@ -104,25 +122,7 @@ def next_attempts(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
     Raises:
         GroupError: For two sound records of the same attempt of a trial.
     """
-    sound = [i for i, r in enumerate(records) if r.error is None]
-    retried = {records[i].group_id for i in sound if not records[i].trial and records[i].parent >= 0}
-    place: dict[tuple[str, str, int], int] = {}
-    for i in sound:
-        record = records[i]
-        if not record.trial and record.group_id not in retried:
-            continue
-        if place.setdefault((record.group_id, record.trial, record.attempt), i) != i:
-            raise GroupError(
-                f"Expected one record of each attempt of a trial, got two of attempt {record.attempt} of trial "
-                f"{record.trial!r} in group {record.group_id!r}; name the trials of a group apart by "
-                'reset(options={"trial_id": …}) and add each record once'
-            )
-    follows = np.full(len(records), NONE, dtype=np.int64)
-    for (group, trial, attempt), i in place.items():
-        after = place.get((group, trial, attempt + 1), NONE)
-        if after != NONE and records[after].parent == attempt:
-            follows[i] = after
-    return follows
+    return Segments(records).follows
 
 
 def kept_turns(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
@@ -131,20 +131,15 @@ def kept_turns(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
     Raises:
         GroupError: As :func:`next_attempts`.
     """
-    follows = next_attempts(records)
-    return np.array([_kept(records, i, int(after)) for i, after in enumerate(follows)], dtype=np.int64)
+    return Segments(records).kept
 
 
-def _kept(records: Sequence[EpisodeRecord], i: int, after: int) -> int:
-    return 0 if after == NONE else min(max(records[after].pivot, 0), len(records[i]))
-
-
-def at_start(records: Sequence[EpisodeRecord], returns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The return at the first turn that each record acted anew, 0 where it acted none; shape ``(records,)``."""
-    return np.array(
-        [float(g[r.prefix_length]) if r.prefix_length < len(r) else 0.0 for r, g in zip(records, returns, strict=True)],
-        dtype=np.float64,
-    )
+def at_start(segments: Segments, returns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The return at the first turn that each rollout acted anew, 0 where it acted none; shape ``(rollouts,)``."""
+    acted = np.flatnonzero(segments.prefix < segments.lengths)
+    out = np.zeros(len(segments))
+    out[acted] = returns[segments.starts[acted] + segments.prefix[acted]]
+    return out
 
 
 def cross_attempt_returns(
@@ -163,7 +158,7 @@ def cross_attempt_returns(
         gamma_step: Discount a turn.
         gamma_traj: Discount an attempt.
         variant: Of ``metarl``: the formula of the paper or of its code.
-        returns: Where rewards come from, see :func:`turn_rewards`.
+        returns: Where rewards come from, see :func:`paid_turns`.
 
     Returns:
         One array of shape ``(segments,)`` a record. Turns of a copied prefix have numbers too; rules leave them out.
@@ -172,20 +167,41 @@ def cross_attempt_returns(
         GroupError: For two sound records of the same attempt of a trial.
         InputError: For scores or rewards that are not finite, or an unknown rule or variant.
     """
+    segments = Segments(records)
+    return _split(across_attempts(segments, rule, gamma_step, gamma_traj, variant, returns), segments)
+
+
+def across_attempts(
+    segments: Segments,
+    rule: Rule = "pivoarl",
+    gamma_step: float = 0.95,
+    gamma_traj: float = 0.6,
+    variant: Variant = "paper",
+    returns: Returns = "outcome",
+) -> NDArray[np.float64]:
+    """:func:`cross_attempt_returns` of a batch laid end to end, shape ``(segments,)``: a loop over attempt numbers."""
     if rule not in get_args(Rule) or variant not in get_args(Variant) or (rule, variant) == ("pivoarl", "code"):
         raise InputError(
             f'Expected the rule "pivoarl", or "metarl" in the variant "paper" or "code", got {rule!r} in {variant!r}'
         )
-    inside = [step_returns(rewards, gamma_step) for rewards in turn_rewards(records, returns)]
-    start, follows = at_start(records, inside), next_attempts(records)
-    total = [g.copy() for g in inside]
-    later = np.zeros(len(records))
-    for i in sorted(np.flatnonzero(follows != NONE).tolist(), key=lambda i: -records[i].attempt):
-        after = int(follows[i])
+    total = discounted(paid_turns(segments, returns), segments.lengths, gamma_step)
+    follows = segments.follows
+    start = at_start(segments, total)
+    later = np.zeros(len(segments))
+    retried = np.flatnonzero(follows != NONE)
+    for attempt in np.unique(segments.attempt[retried])[::-1]:
+        own = retried[segments.attempt[retried] == attempt]
         if variant == "code":
-            whole = at_start([records[after]], [total[after]])[0]
-            total[i] += gamma_traj * whole * gamma_step ** np.arange(len(total[i]) - 1, -1, -1)
+            whole = gamma_traj * at_start(segments, total)[follows[own]]
+            later[own] = whole
+            mine = np.isin(segments.owner, own)
+            rest = (segments.lengths[segments.owner] - 1 - segments.place)[mine]
+            total[mine] += later[segments.owner[mine]] * gamma_step**rest
         else:
-            later[i] = gamma_traj * (start[after] + later[after])
-            total[i][: _kept(records, i, after) if rule == "pivoarl" else None] += later[i]
-    return total
+            later[own] = gamma_traj * (start[follows[own]] + later[follows[own]])
+    if variant == "code":
+        return total
+    share = later[segments.owner]
+    if rule == "pivoarl":
+        share = np.where(segments.place < segments.kept[segments.owner], share, 0.0)
+    return total + share

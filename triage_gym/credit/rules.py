@@ -13,16 +13,17 @@ is said in :mod:`triage_gym.credit.terms`, the outcome term in :mod:`triage_gym.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triage_gym.credit.outcome import EPS, outcome_advantages, outcome_varies
-from triage_gym.credit.terms import CreditTerms, DType, Segments, check_number, combine, role_values
-from triage_gym.credit.worth import CAPS, check_caps, segment_worths
+from triage_gym.credit.batch import Segments, as_segments
+from triage_gym.credit.outcome import EPS, against_group
+from triage_gym.credit.terms import CreditTerms, DType, Raw, check_number, combine, split
+from triage_gym.credit.worth import CAPS, check_caps, role_worths, segment_worths
 from triage_gym.errors import InputError
 from triage_gym.protocols import Advantages
 from triage_gym.records import ROLES, EpisodeRecord, Role
@@ -30,6 +31,8 @@ from triage_gym.records import ROLES, EpisodeRecord, Role
 CONSTANTS: Final = (1.0, 0.5, -0.1, -0.5)
 """Worth of D, E, N, R in the TRIAGE paper."""
 GroupNorm = Literal["mean_std", "mean"]
+Batch = Sequence[EpisodeRecord] | Segments
+"""What rules take: records, or arrays."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,12 +56,24 @@ class RuleOptions(ABC):
         check_choice("dtype", self.dtype, get_args(DType))
 
     @abstractmethod
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
+    def raw(self, segments: Segments) -> Raw:
+        """What the rule makes of a batch before whitening."""
 
-    def __call__(self, records: Sequence[EpisodeRecord]) -> Advantages:
+    def flat(self, records: Batch) -> CreditTerms:
+        """How the advantages of a batch came about, its segments laid end to end: no loop over rollouts."""
+        segments = as_segments(records)
+        return combine(segments, self.raw(segments), whitened=self.whiten, eps=self.eps, dtype=self.dtype)
+
+    def terms(self, records: Batch) -> list[CreditTerms]:
+        """How each record's advantages came about."""
+        segments = as_segments(records)
+        return split(self.flat(segments), segments)
+
+    def __call__(self, records: Batch) -> Advantages:
         """Advantages, one array of shape ``(segments,)`` a record."""
-        return [t.advantage for t in self.terms(records)]
+        segments = as_segments(records)
+        found = self.flat(segments).advantage
+        return [found[start:stop].copy() for start, stop in segments.bounds]
 
 
 # Slots make a new class of the one that `super()` would know, so each check names the one that goes before it.
@@ -72,42 +87,36 @@ class RoleOptions(RuleOptions):
     """Whiten over the batch's judged segments."""
     guard: bool = False
     """Use roles only in groups whose outcomes differ. Stops a lenient judge from teaching alone; costs the bootstrap."""
+    after_whitening: bool = False
+    """Whiten the outcome term alone and add λ c then, so that λ keeps its size where no outcome differs. Needs ``whiten``."""
+    sign_guard: bool = False
+    """Let no role lift a segment above 0 whose outcome term is below: a failure stays one, whatever its judge says."""
 
     def __post_init__(self) -> None:
         RuleOptions.__post_init__(self)
         check_number("lam", self.lam, least=0.0)
-        check_bool("guard", self.guard)
+        for name in ("guard", "after_whitening", "sign_guard"):
+            check_bool(name, getattr(self, name))
+        if self.after_whitening and not self.whiten:
+            raise InputError(
+                "Expected `whiten` with `after_whitening`, got a rule that does not whiten; drop one of them"
+            )
 
-    def credit(
-        self,
-        segments: Segments,
-        outcome: NDArray[np.float64],
-        roles: Sequence[Role | None],
-        worth: Mapping[Role, float],
-    ) -> list[CreditTerms]:
-        """Outcome term plus weighted worth of ``roles``, by these options.
+    def with_roles(self, segments: Segments, outcome: NDArray[np.float64], worths: NDArray[np.float64]) -> Raw:
+        """Outcome term plus weighted worth of roles, by these options.
 
         Args:
             segments: The batch.
-            outcome: Outcome term a record, shape ``(records,)``.
-            roles: One a segment, None for an unjudged one.
-            worth: Of each role.
+            outcome: Outcome term a rollout, shape ``(rollouts,)``.
+            worths: Of each segment, NaN for unjudged ones, shape ``(segments,)``.
         """
-        return self.credit_worths(segments, outcome, role_values(roles, worth))
-
-    def credit_worths(
-        self, segments: Segments, outcome: NDArray[np.float64], worths: NDArray[np.float64]
-    ) -> list[CreditTerms]:
-        """As :meth:`credit`, with the worth of each segment, NaN for unjudged ones, shape ``(segments,)``."""
-        return combine(
-            segments,
+        return Raw(
             outcome[segments.owner],
             worths,
-            lam=self.lam,
-            live=outcome_varies(segments.records) if self.guard else None,
-            whitened=self.whiten,
-            eps=self.eps,
-            dtype=self.dtype,
+            self.lam,
+            segments.varies if self.guard else None,
+            after_whitening=self.after_whitening,
+            sign_guard=self.sign_guard,
         )
 
 
@@ -122,9 +131,9 @@ class OutcomeAndRoleOptions(RoleOptions):
         RoleOptions.__post_init__(self)
         check_choice("norm", self.norm, get_args(GroupNorm))
 
-    def outcome(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
-        """Outcome term a record, shape ``(records,)``."""
-        return outcome_advantages(records, self.norm, self.eps)
+    def outcome(self, segments: Segments) -> NDArray[np.float64]:
+        """Outcome term a rollout, shape ``(rollouts,)``."""
+        return against_group(*segments.grouping, self.norm, self.eps)
 
 
 def check_bool(name: str, value: Any) -> None:
@@ -171,10 +180,9 @@ class GRPO(RuleOptions):
         RuleOptions.__post_init__(self)
         check_choice("norm", self.norm, get_args(GroupNorm))
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
-        segments, outcome = Segments(records), outcome_advantages(records, self.norm, self.eps)
-        return combine(segments, outcome[segments.owner], whitened=self.whiten, eps=self.eps, dtype=self.dtype)
+    def raw(self, segments: Segments) -> Raw:
+        """The outcome term on every segment."""
+        return Raw(against_group(*segments.grouping, self.norm, self.eps)[segments.owner])
 
 
 @final
@@ -182,10 +190,9 @@ class GRPO(RuleOptions):
 class RLOO(RuleOptions):
     """Outcome less the mean outcome of the other rollouts, on every segment (RLOO, arXiv:2402.14740)."""
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
-        segments, outcome = Segments(records), outcome_advantages(records, "leave_one_out", self.eps)
-        return combine(segments, outcome[segments.owner], whitened=self.whiten, eps=self.eps, dtype=self.dtype)
+    def raw(self, segments: Segments) -> Raw:
+        """The outcome term on every segment."""
+        return Raw(against_group(*segments.grouping, "leave_one_out", self.eps)[segments.owner])
 
 
 @final
@@ -203,11 +210,10 @@ class Scalar(OutcomeAndRoleOptions):
         check_number("good", self.good)
         check_number("bad", self.bad)
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
-        segments = Segments(records)
-        worth = worth_of((self.good, self.good, self.bad, self.bad))
-        return self.credit(segments, self.outcome(records), segments.roles(), worth)
+    def raw(self, segments: Segments) -> Raw:
+        """Outcome term and the scalar of each segment."""
+        worths = role_worths(segments.role, (self.good, self.good, self.bad, self.bad))
+        return self.with_roles(segments, self.outcome(segments), worths)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,9 +239,8 @@ class Triage(OutcomeAndRoleOptions):
         check_constants(self.constants)
         check_worth_options(self)
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about."""
-        segments = Segments(records)
+    def raw(self, segments: Segments) -> Raw:
+        """Outcome term and what each segment's label is worth."""
         caps = self.caps if self.capped else None
         worths = segment_worths(segments, self.constants, soft=self.soft, magnitude=self.magnitude, caps=caps)
-        return self.credit_worths(segments, self.outcome(records), worths)
+        return self.with_roles(segments, self.outcome(segments), worths)

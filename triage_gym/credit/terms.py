@@ -8,17 +8,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triage_gym.credit.batch import Segments
 from triage_gym.credit.whitening import whiten
 from triage_gym.errors import InputError
 from triage_gym.protocols import Advantages, CreditRule
-from triage_gym.records import EpisodeRecord, Role
+from triage_gym.records import EpisodeRecord
 
 DType = Literal["float64", "float32"]
 
@@ -64,75 +65,62 @@ def explain(rule: CreditRule, records: Sequence[EpisodeRecord]) -> list[CreditTe
     return rule.terms(records)
 
 
-class Segments:
-    """The segments of a batch laid end to end.
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What a rule makes of a batch before whitening; every array has shape ``(segments,)``."""
 
-    Args:
-        records: The batch.
-    """
-
-    def __init__(self, records: Sequence[EpisodeRecord]) -> None:
-        self.records = records
-        lengths = np.array([len(r.segments) for r in records], dtype=np.int64)
-        ends = np.cumsum(lengths, dtype=np.int64)
-        self.bounds = list(zip((ends - lengths).tolist(), ends.tolist(), strict=True))
-        """First and last+1 position of each record."""
-        self.owner = np.repeat(np.arange(len(records)), lengths)
-        """Record of each segment, shape ``(segments,)``."""
-        self.trained = np.ones(len(self.owner), dtype=bool)
-        """False for segments of excluded rollouts and for copied prefixes."""
-        for record, (start, stop) in zip(records, self.bounds, strict=True):
-            if record.error is not None:
-                self.trained[start:stop] = False
-            elif record.prefix_length:
-                self.trained[start : start + record.prefix_length] = False
-
-    def roles(self) -> list[Role | None]:
-        """The role of each segment."""
-        return [role for record in self.records for role in record.roles]
-
-
-def role_values(roles: Sequence[Role | None], worth: Mapping[Role, float]) -> NDArray[np.float64]:
-    """What each role is worth, shape ``(segments,)``; NaN where there is no label."""
-    return np.array([np.nan if role is None else worth[role] for role in roles], dtype=np.float64)
+    outcome: NDArray[np.float64]
+    """Credit before roles."""
+    worth: NDArray[np.float64] | None = None
+    """Worth of each segment's role, NaN for unjudged ones; None for a rule without roles."""
+    lam: float = 0.0
+    """Weight of the role term; with 0 nothing depends on labels."""
+    live: NDArray[np.bool_] | None = None
+    """Rollouts whose roles count, shape ``(rollouts,)``; None for all."""
+    trained: NDArray[np.bool_] | None = None
+    """Segments that are trained, where the rule leaves out more than the batch does."""
+    after_whitening: bool = False
+    """Whether the outcome is whitened alone, and the role term added then."""
+    sign_guard: bool = False
+    """Whether roles may not lift a segment above 0 whose outcome term is below."""
 
 
 def combine(
-    segments: Segments,
-    outcome: NDArray[np.float64],
-    worth: NDArray[np.float64] | None = None,
-    *,
-    lam: float = 0.0,
-    live: NDArray[np.bool_] | None = None,
-    whitened: bool = False,
-    eps: float,
-    dtype: DType = "float64",
-) -> list[CreditTerms]:
-    """Advantages of a batch.
+    segments: Segments, raw: Raw, *, whitened: bool = False, eps: float, dtype: DType = "float64"
+) -> CreditTerms:
+    """Advantages of a batch, its segments laid end to end.
 
     Args:
-        segments: The batch, laid end to end.
-        outcome: Outcome term a segment, shape ``(segments,)``.
-        worth: Worth of each segment's role, NaN for unjudged ones, shape ``(segments,)``; None for no role term.
-        lam: Weight of the role term; with 0 nothing depends on labels.
-        live: Records whose roles count, shape ``(records,)``; None for all.
-        whitened: Whether to whiten over the trained, judged segments.
+        segments: The batch.
+        raw: What the rule makes of it.
+        whitened: Whether to whiten over the trained segments, the judged ones where roles count.
         eps: Least standard deviation to divide by.
         dtype: Type of the returned arrays. Everything is computed in float64.
     """
-    trained = segments.trained
-    outcome_term = np.where(trained, outcome, 0.0)
-    role_term, counted = np.zeros(len(trained)), trained
-    if worth is not None and lam != 0.0:
-        judged = ~np.isnan(worth)
+    trained = segments.trained if raw.trained is None else raw.trained
+    outcome = np.where(trained, raw.outcome, 0.0)
+    role, counted = np.zeros(len(trained)), trained
+    if raw.worth is not None and raw.lam != 0.0:
+        judged = ~np.isnan(raw.worth)
         counted = trained & judged
-        paid = counted if live is None else counted & live[segments.owner]
-        role_term[paid] = lam * worth[paid]
-    advantage = outcome_term + role_term
-    if whitened:
+        paid = counted if raw.live is None else counted & raw.live[segments.owner]
+        role[paid] = raw.lam * raw.worth[paid]
+    if whitened and raw.after_whitening:
+        outcome = whiten(outcome, counted, eps)
+    if raw.sign_guard:
+        # What is left of a bonus: as much as brings the segment to 0.
+        role = np.where((outcome < 0.0) & (role > -outcome), -outcome, role)
+    advantage = outcome + role
+    if whitened and not raw.after_whitening:
         advantage = whiten(advantage, counted, eps)
     # The protocol speaks of float64; float32 is what the caller asked for instead.
-    arrays = [cast("NDArray[np.float64]", a.astype(dtype)) for a in (outcome_term, role_term, advantage)]
+    found = [cast("NDArray[np.float64]", a.astype(dtype)) for a in (outcome, role, advantage)]
+    return CreditTerms(*found)
+
+
+def split(terms: CreditTerms, segments: Segments) -> list[CreditTerms]:
+    """The terms of each rollout."""
+    arrays = (terms.outcome, terms.role, terms.advantage)
     return [CreditTerms(*(a[start:stop].copy() for a in arrays)) for start, stop in segments.bounds]
 
 

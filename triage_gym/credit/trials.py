@@ -23,17 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triage_gym.credit.baselines import against_anchors, against_rollouts, standardise
-from triage_gym.credit.outcome import outcome_advantages, outcome_varies
+from triage_gym.credit.batch import NONE, Segments
+from triage_gym.credit.outcome import against_group
 from triage_gym.credit.returns import (
-    NONE,
     Returns,
     Variant,
+    across_attempts,
     at_start,
-    cross_attempt_returns,
-    kept_turns,
+    discounted,
     next_attempts,
-    step_returns,
-    turn_rewards,
+    paid_turns,
 )
 from triage_gym.credit.rules import (
     CONSTANTS,
@@ -44,12 +43,13 @@ from triage_gym.credit.rules import (
     check_constants,
     check_worth_options,
 )
-from triage_gym.credit.terms import CreditTerms, Segments, check_number, combine
+from triage_gym.credit.terms import Raw, check_number
 from triage_gym.credit.worth import CAPS, segment_worths
 from triage_gym.errors import InputError
 from triage_gym.records import POLICY, EpisodeRecord, RetryFrom
 
 Base = Literal["grpo", "gigpo"]
+Anchor = Literal["exact", "similar"]
 ReflectionReturn = Literal["attempt", "trial"]
 ReflectionBaseline = Literal["batch", "group"]
 
@@ -105,25 +105,41 @@ class TurnOptions(RuleOptions):
         """Whether something must judge the segments first."""
         return self.triage
 
-    def terms(self, records: Sequence[EpisodeRecord]) -> list[CreditTerms]:
-        """How each record's advantages came about; ``outcome`` is the credit of the turn before roles."""
-        segments = Segments(records)
-        outcome = self.isolated(segments)
+    def raw(self, segments: Segments) -> Raw:
+        """The credit of each turn, and what its label is worth where roles are added."""
         worth = None
         if self.triage:
             caps = self.caps if self.capped else None
             worth = segment_worths(segments, self.constants, soft=self.soft, magnitude=self.magnitude, caps=caps)
-        return combine(segments, outcome, worth, lam=self.lam, whitened=self.whiten, eps=self.eps, dtype=self.dtype)
+        return Raw(self.isolated(segments), worth, self.lam, trained=self.trained(segments))
 
     @abstractmethod
     def isolated(self, segments: Segments) -> NDArray[np.float64]:
-        """Credit before roles, shape ``(segments,)``; it may take segments out of ``segments.trained``."""
+        """Credit before roles, shape ``(segments,)``."""
+
+    def trained(self, segments: Segments) -> NDArray[np.bool_]:
+        """The turns that are trained, shape ``(segments,)``."""
+        return segments.trained
+
+    def base_outcome(self, segments: Segments) -> NDArray[np.float64]:
+        """A^E, the outcome term of each segment's rollout."""
+        return against_group(*segments.grouping, self.norm, self.eps)[segments.owner]
 
     def with_anchors(
-        self, outcome: NDArray[np.float64], returns: Sequence[NDArray[np.float64]], segments: Segments
+        self, outcome: NDArray[np.float64], returns: NDArray[np.float64], segments: Segments
     ) -> NDArray[np.float64]:
-        """A^E + ω A^S of GiGPO, from the outcome term a segment and the returns of a record's turns."""
-        return outcome + self.omega * against_anchors(joined(returns), segments, self.norm, self.eps)
+        """A^E + ω A^S of GiGPO, from the outcome term a segment and the returns of turns."""
+        return outcome + self.omega * against_anchors(
+            returns, self.anchors(segments), self.trained(segments), self.norm, self.eps
+        )
+
+    def anchors(self, segments: Segments) -> NDArray[np.int64]:
+        """What turns of a group are compared by."""
+        return segments.anchor
+
+    def inside(self, segments: Segments) -> NDArray[np.float64]:
+        """g of each turn, its return inside the attempt."""
+        return discounted(paid_turns(segments, self.returns), segments.lengths, self.gamma_step)
 
 
 @final
@@ -134,11 +150,23 @@ class GiGPO(TurnOptions):
     Returns stay inside the attempt.
     """
 
+    anchor: Anchor = "exact"
+    """``exact``: turns from the same observation are compared; ``similar``: from observations that are alike. Not fast."""
+    similarity: float = 0.9
+    """How alike, as difflib's ratio in (0, 1], as verl-agent's search task has it."""
+
+    def __post_init__(self) -> None:
+        TurnOptions.__post_init__(self)
+        check_choice("anchor", self.anchor, get_args(Anchor))
+        check_number("similarity", self.similarity, above=0.0, least=0.0, most=1.0)
+
+    def anchors(self, segments: Segments) -> NDArray[np.int64]:
+        """What turns of a group are compared by."""
+        return segments.anchor if self.anchor == "exact" else segments.similar_anchor(self.similarity)
+
     def isolated(self, segments: Segments) -> NDArray[np.float64]:
         """A^E + ω A^S, shape ``(segments,)``."""
-        outcome = outcome_advantages(segments.records, self.norm, self.eps)[segments.owner]
-        inside = [step_returns(r, self.gamma_step) for r in turn_rewards(segments.records, self.returns)]
-        return self.with_anchors(outcome, inside, segments)
+        return self.with_anchors(self.base_outcome(segments), self.inside(segments), segments)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,16 +201,15 @@ class AcrossAttempts(TrialOptions):
         check_choice("reflection_baseline", self.reflection_baseline, get_args(ReflectionBaseline))
 
     @abstractmethod
-    def across(self, records: Sequence[EpisodeRecord]) -> list[NDArray[np.float64]]:
-        """G of each turn, one array a record."""
+    def across(self, segments: Segments) -> NDArray[np.float64]:
+        """G of each turn, shape ``(segments,)``."""
 
     def isolated(self, segments: Segments) -> NDArray[np.float64]:
         """The returns against the base, shape ``(segments,)``."""
-        returns = self.across(segments.records)
+        returns = self.across(segments)
         if self.base == "grpo":
-            return against_rollouts(joined(returns), segments, self.norm, self.eps)
-        outcome = outcome_advantages(segments.records, self.norm, self.eps)[segments.owner]
-        return self.with_anchors(outcome, returns, segments)
+            return against_rollouts(returns, segments, self.norm, self.eps)
+        return self.with_anchors(self.base_outcome(segments), returns, segments)
 
     def reflections(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
         """Advantage of the reflection that each record began with, shape ``(records,)``; 0 where none is trained.
@@ -193,12 +220,10 @@ class AcrossAttempts(TrialOptions):
         mostly the reflection itself; the baseline of a batch does not know how hard a task is, but pushes in no
         direction on the whole, since its advantages sum to 0.
         """
-        if self.reflection_return == "trial":
-            reward = at_start(records, self.across(records))
-        else:
-            next_attempts(records)  # refuses what the rule itself refuses
-            inside = [step_returns(r, self.gamma_step) for r in turn_rewards(records, self.returns)]
-            reward = at_start(records, inside)
+        segments = Segments(records)
+        _ = segments.follows  # refuses what the rule itself refuses
+        whole = self.across(segments) if self.reflection_return == "trial" else self.inside(segments)
+        reward = at_start(segments, whole)
         bucket = np.full(len(records), -1, dtype=np.int64)
         numbers: dict[str, int] = {}
         for i, record in enumerate(records):
@@ -216,9 +241,9 @@ class PivoARL(AcrossAttempts):
     PivoARL, arXiv:2607.03702; the formulas are our reading of its prose.
     """
 
-    def across(self, records: Sequence[EpisodeRecord]) -> list[NDArray[np.float64]]:
-        """G of each turn, one array a record."""
-        return cross_attempt_returns(records, "pivoarl", self.gamma_step, self.gamma_traj, returns=self.returns)
+    def across(self, segments: Segments) -> NDArray[np.float64]:
+        """G of each turn, shape ``(segments,)``."""
+        return across_attempts(segments, "pivoarl", self.gamma_step, self.gamma_traj, returns=self.returns)
 
 
 @final
@@ -237,11 +262,9 @@ class MetaRL(AcrossAttempts):
         AcrossAttempts.__post_init__(self)
         check_choice("variant", self.variant, get_args(Variant))
 
-    def across(self, records: Sequence[EpisodeRecord]) -> list[NDArray[np.float64]]:
-        """G of each turn, one array a record."""
-        return cross_attempt_returns(
-            records, "metarl", self.gamma_step, self.gamma_traj, self.variant, returns=self.returns
-        )
+    def across(self, segments: Segments) -> NDArray[np.float64]:
+        """G of each turn, shape ``(segments,)``."""
+        return across_attempts(segments, "metarl", self.gamma_step, self.gamma_traj, self.variant, self.returns)
 
 
 @final
@@ -265,27 +288,28 @@ class R3L(TrialOptions):
         check_number("alpha", self.alpha, least=0.0)
         check_choice("variant", self.variant, get_args(Variant))
 
+    def trained(self, segments: Segments) -> NDArray[np.bool_]:
+        """The turns from the pivot on."""
+        found: NDArray[np.bool_] = segments.trained & (segments.place >= segments.kept[segments.owner])
+        return found
+
     def isolated(self, segments: Segments) -> NDArray[np.float64]:
         """Amplified outcome from the pivot on, shape ``(segments,)``; the turns before it are not trained."""
-        records = segments.records
-        for (begin, _), kept in zip(segments.bounds, kept_turns(records), strict=True):
-            segments.trained[begin : begin + kept] = False
-        outcome = self.amplified(records)[segments.owner]
+        outcome = self.amplified(segments)[segments.owner]
         if self.base == "grpo":
             return outcome
-        inside = [step_returns(r, self.gamma_step) for r in turn_rewards(records, self.returns)]
-        return self.with_anchors(outcome, inside, segments)
+        return self.with_anchors(outcome, self.inside(segments), segments)
 
-    def amplified(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
-        """Outcome term a record: α (or 1) for the maximum, α A for other A > 0, A for the rest; shape ``(records,)``."""
-        outcome = outcome_advantages(records, self.norm, self.eps)
-        top: dict[str, float] = {}
-        for record in records:
-            if record.error is None:
-                top[record.group_id] = max(record.score, top.get(record.group_id, -np.inf))
-        best = np.array([r.error is None and r.success and r.score == top[r.group_id] for r in records], dtype=bool)
+    def amplified(self, segments: Segments) -> NDArray[np.float64]:
+        """Outcome term a rollout: α (or 1) for the maximum, α A for other A > 0, A for the rest; shape ``(rollouts,)``."""
+        scores, group, count = segments.grouping
+        outcome = against_group(scores, group, count, self.norm, self.eps)
+        sound = group >= 0
+        top = np.full(count + 1, -np.inf)  # the last is for excluded rollouts
+        np.maximum.at(top, group[sound], scores[sound])
+        best = sound & segments.success & (scores == top[group])
         amplified = np.where(outcome > 0.0, self.alpha * outcome, outcome)
-        return np.where(best & outcome_varies(records), 1.0 if self.variant == "code" else self.alpha, amplified)
+        return np.where(best & segments.varies, 1.0 if self.variant == "code" else self.alpha, amplified)
 
     def reflections(self, records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
         """1 for a reflection of the policy that led from a failed attempt to a better, successful one, else 0.
@@ -297,11 +321,6 @@ class R3L(TrialOptions):
             if after != NONE and is_trained(records[after]):
                 helped[after] = records[after].success and records[after].score > records[i].score
         return cast("NDArray[np.float64]", helped)
-
-
-def joined(returns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The arrays of the records end to end, shape ``(segments,)``."""
-    return np.concatenate([*returns, np.zeros(0)])
 
 
 def is_trained(record: EpisodeRecord) -> bool:

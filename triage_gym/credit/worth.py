@@ -32,9 +32,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from triage_gym.credit.terms import Segments, check_number, role_values
+from triage_gym.credit.batch import NONE, Segments
+from triage_gym.credit.terms import check_number
 from triage_gym.errors import InputError
-from triage_gym.records import ROLES, Role, RoleLabel
+from triage_gym.records import ROLES, Role
 
 CAPS: Final = (4.0, 2.0, 2.0)
 """Most that an attempt collects for D, E and R: four whole ones of each in the paper's constants."""
@@ -66,26 +67,30 @@ def segment_worths(
         magnitude: Whether to multiply with the judge's magnitude.
         caps: Most that an attempt collects for D, E and R; None for no bounds.
     """
-    roles = segments.roles()
-    worth = role_values(roles, dict(zip(ROLES, map(float, constants), strict=True)))
-    if soft or magnitude:
-        labels = [label for record in segments.records for label in record.labels or [None] * len(record)]
-        for at, label in enumerate(labels):
-            if label is not None and label.role is not None:
-                worth[at] = _of_label(label, float(worth[at]), constants, soft=soft, magnitude=magnitude)
+    worth = role_worths(segments.role, constants)
+    judged = segments.role != NONE
+    if soft:
+        p = segments.probabilities
+        total = ((p[:, 0] + p[:, 1]) + p[:, 2]) + p[:, 3]
+        weighed = judged & (total > 0.0)  # False for NaN
+        # Divided first: of the smallest numbers there are, products round to twice of what they should be.
+        shares = p[weighed] / total[weighed, None]
+        mixed = np.zeros(len(shares))
+        for at, constant in enumerate(constants):
+            mixed = mixed + shares[:, at] * constant
+        worth[weighed] = mixed
+    if magnitude:
+        worth[judged] = worth[judged] * segments.magnitude[judged]
     if caps is not None:
-        for start, stop in segments.bounds:
-            own = np.flatnonzero(segments.trained[start:stop]) + start
-            worth[own] = capped(worth[own], [roles[at] for at in own], caps)
+        own = np.flatnonzero(segments.trained)
+        worth[own] = _capped(worth[own], segments.role[own], segments.owner[own], len(segments), caps)
     return worth
 
 
-def _of_label(label: RoleLabel, worth: float, constants: Sequence[float], *, soft: bool, magnitude: bool) -> float:
-    total = sum(label.probabilities or ())
-    if soft and label.probabilities is not None and total > 0.0:
-        # Divided first: of the smallest numbers there are, products round to twice of what they should be.
-        worth = sum(p / total * c for p, c in zip(label.probabilities, constants, strict=True))
-    return worth * label.magnitude if magnitude else worth
+def role_worths(role: NDArray[np.int8], constants: Sequence[float]) -> NDArray[np.float64]:
+    """What each role is worth, shape ``(segments,)``; NaN where there is no label."""
+    found: NDArray[np.float64] = np.array([*map(float, constants), np.nan])[role]  # the place -1 is the last
+    return found
 
 
 def capped(
@@ -98,32 +103,54 @@ def capped(
         roles: Their roles.
         caps: Most of D, E and R.
     """
+    role = np.array([NONE if found is None else ROLES.index(found) for found in roles], dtype=np.int8)
+    return _capped(worth, role, np.zeros(len(role), dtype=np.int64), 1, caps)
+
+
+def _capped(
+    worth: NDArray[np.float64],
+    role: NDArray[np.int8],
+    owner: NDArray[np.int64],
+    count: int,
+    caps: Sequence[float],
+) -> NDArray[np.float64]:
+    """As :func:`capped`, of the segments of many attempts laid end to end."""
     bounded = worth.copy()
-    made_up, errors = _pairs(bounded, roles)
-    lost = errors - float(bounded[made_up].sum())
-    _scale(bounded, made_up, max(0.0, min(errors, caps[2]) - min(lost, caps[2])))
-    for role, cap in zip(_CAPPED, caps, strict=True):
-        _scale(bounded, [at for at, found in enumerate(roles) if found == role], cap)
+    decisive, regression = ROLES.index("D"), ROLES.index("R")
+    error = (role == regression) & (worth < 0.0)
+    good = (role == decisive) & (worth > 0.0)
+    # Errors that wait to be made up for: as many as there were, less one for each D that found one.
+    change = error.astype(np.int64) - good
+    total = np.cumsum(change)
+    first = np.searchsorted(owner, np.arange(count))
+    before = np.concatenate([[0], total])[first]
+    running = total - before[owner]
+    # Falling from attempt to attempt, so that a running minimum begins anew in each.
+    step = 2 * len(owner) + 2
+    floor = np.minimum.accumulate(np.minimum(running, 0) - owner * step) + owner * step
+    waiting = running - floor
+    had = np.where(np.arange(len(owner)) == first[owner], 0, np.concatenate([[0], waiting])[:-1])
+    made_up = good & (had > 0)
+    # The n-th D that makes up for one takes the n-th error of its attempt: first come, first served.
+    taken, errors = np.flatnonzero(made_up), np.flatnonzero(error)
+    number = np.arange(len(taken)) - np.searchsorted(owner[taken], owner[taken])
+    which = errors[np.searchsorted(owner[errors], owner[taken]) + number]
+    bounded[taken] = np.minimum(worth[taken], -worth[which])
+    cost = np.bincount(owner[error], -worth[error], count)
+    lost = cost - np.bincount(owner[taken], bounded[taken], count)
+    rest = np.maximum(0.0, np.minimum(cost, caps[2]) - np.minimum(lost, caps[2]))
+    _scale(bounded, made_up, owner, rest)
+    for name, cap in zip(_CAPPED, caps, strict=True):
+        _scale(bounded, role == ROLES.index(name), owner, np.full(count, float(cap)))
     return bounded
 
 
-def _pairs(worth: NDArray[np.float64], roles: Sequence[Role | None]) -> tuple[list[int], float]:
-    """Bounds each D that makes up for an R by it; those D, and the cost of all R."""
-    waiting: list[float] = []
-    made_up: list[int] = []
-    errors = 0.0
-    for at, role in enumerate(roles):
-        if role == "R" and worth[at] < 0.0:
-            waiting.append(-float(worth[at]))
-            errors += waiting[-1]
-        elif role == "D" and worth[at] > 0.0 and waiting:
-            worth[at] = min(float(worth[at]), waiting.pop(0))
-            made_up.append(at)
-    return made_up, errors
-
-
-def _scale(worth: NDArray[np.float64], places: Sequence[int], most: float) -> None:
-    """Bring the sum of |worth| at ``places`` down to ``most``, all by the same factor."""
-    total = float(np.abs(worth[places]).sum()) if places else 0.0
-    if total > most:
-        worth[places] *= most / total
+def _scale(
+    worth: NDArray[np.float64], among: NDArray[np.bool_], owner: NDArray[np.int64], most: NDArray[np.float64]
+) -> None:
+    """Bring the sum of |worth| among some segments of each attempt down to ``most``, all by the same factor."""
+    total = np.bincount(owner[among], np.abs(worth[among]), len(most))
+    over = total > most
+    factor = np.where(over, most / np.where(over, total, 1.0), 1.0)
+    changed = among & over[owner]
+    worth[changed] *= factor[owner[changed]]
