@@ -243,11 +243,16 @@ def test_rules_are_frozen() -> None:
 
 @pytest.mark.parametrize("name", registry.names("credit"))
 def test_every_name_makes_a_rule(name: str) -> None:
-    given = {"constants": (1.0, 0.1, 0.0, -0.3)} if name == "triage-audited" else {}
-    rule = credit.make(name, lam=0.3, **given)
-    assert [a.shape for a in rule(EXAMPLE)] == [(4,), (1,), (1,), (1,)]
+    needed: dict[str, dict[str, Any]] = {
+        "triage-audited": {"constants": (1.0, 0.1, 0.0, -0.3)},
+        "sum": {"rules": ("triage", "gigpo")},
+    }
+    given = needed.get(name, {})
+    rule = credit.make({"name": name, **given}, lam=0.3)
+    valued = [replace(r, segments=tuple(replace(s, info={"value": 0.5}) for s in r.segments)) for r in EXAMPLE]
+    assert [a.shape for a in rule(valued)] == [(4,), (1,), (1,), (1,)]
     assert getattr(rule, "lam", 0.3) == 0.3
-    assert type(registry.make("credit", name)) is type(rule)
+    assert type(registry.make("credit", {"name": name, **given})) is type(rule)
 
 
 def test_specs() -> None:

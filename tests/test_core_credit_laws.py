@@ -12,8 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from laws_of_credit import check_padding, close, law
 
+from triage_gym.credit.audited import TriageAudited
 from triage_gym.credit.controls import RolesOnly, ShuffledTriage
-from triage_gym.credit.rules import CONSTANTS, GRPO, RLOO, Scalar, Triage
+from triage_gym.credit.online import TriageOnline
+from triage_gym.credit.rules import CONSTANTS, GRPO, RLOO, DrGRPO, Scalar, Triage, TriageSoft
 from triage_gym.credit.tokens import broadcast
 from triage_gym.records import EpisodeRecord, RoleLabel, Segment
 
@@ -21,10 +23,15 @@ PLAIN: list[Any] = [
     GRPO(),
     GRPO(norm="mean"),
     RLOO(),
+    DrGRPO(),
     Scalar(whiten=False),
     Triage(whiten=False),
     Triage(whiten=False, norm="mean", lam=0.4),
     Triage(whiten=False, guard=True),
+    Triage(whiten=False, sign_guard=True),
+    TriageSoft(whiten=False),
+    TriageAudited(whiten=False, constants=(1.0, 0.1, 0.0, -0.3)),
+    TriageOnline(whiten=False),
     ShuffledTriage(whiten=False),
     RolesOnly(whiten=False),
     Triage(whiten=False, soft=True, magnitude=True, capped=True, caps=(1.2, 0.8, 0.7)),
@@ -32,6 +39,7 @@ PLAIN: list[Any] = [
 WHITENED: list[Any] = [
     GRPO(whiten=True),
     RLOO(whiten=True),
+    DrGRPO(whiten=True),
     Scalar(),
     Triage(),
     Triage(guard=True),
@@ -39,7 +47,7 @@ WHITENED: list[Any] = [
     RolesOnly(),
 ]
 RULES = PLAIN + WHITENED
-ROLE_RULES = [Scalar(), Triage(), Triage(guard=True), ShuffledTriage(), RolesOnly(), *PLAIN[3:]]
+ROLE_RULES = [Scalar(), Triage(), Triage(guard=True), ShuffledTriage(), RolesOnly(), *PLAIN[4:]]
 SHARES = [None, (0.7, 0.1, 0.1, 0.1), (0.0, 0.0, 0.5, 0.5), (0.2, 0.9, 0.0, 0.4), (0.0, 0.0, 0.0, 0.0)]
 """Probabilities that labels may have; a judge need not make them sum to 1."""
 

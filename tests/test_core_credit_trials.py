@@ -16,9 +16,9 @@ from gymnasium.wrappers import TimeLimit
 
 from triage_gym import credit, registry
 from triage_gym.credit.baselines import against_rollouts, standardise
+from triage_gym.credit.batch import Segments
 from triage_gym.credit.returns import cross_attempt_returns, next_attempts, step_returns, turn_rewards
 from triage_gym.credit.rules import GRPO
-from triage_gym.credit.batch import Segments
 from triage_gym.credit.trials import R3L, GiGPO, MetaRL, PivoARL
 from triage_gym.errors import GroupError, InputError
 from triage_gym.protocols import ReflectionCredit

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from laws_of_credit import law
 
 from triage_gym import credit
-from triage_gym.credit.rules import Triage
 from triage_gym.credit.batch import Segments
+from triage_gym.credit.rules import Triage
 from triage_gym.credit.trials import PivoARL
 from triage_gym.credit.worth import CAPS, capped, segment_worths
 from triage_gym.errors import InputError

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from triage_gym import registry
+from triage_gym.credit import make as make_credit
+from triage_gym.credit import needs_values
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policy.alfworld_features import AlfworldFeatures
 from triage_gym.trainers.policy.features import Features
@@ -28,7 +30,7 @@ def make_policy(config: TrainConfig) -> TextScorer:
 
     Two policies of different seeds differ in nothing but their weights, so one can load those of another. Only a run that
     retries, in training or in evaluation, has features of remarks and, where its reflector is ``policy``, the pointer that
-    reflects; only one whose reflector is ``value`` has the head that estimates outcomes.
+    reflects; only one whose reflector, or credit rule, is ``value`` has the head that estimates outcomes.
 
     Raises:
         InputError: When there is no such device.
@@ -41,8 +43,13 @@ def make_policy(config: TrainConfig) -> TextScorer:
         width=config.width,
         seed=config.seed,
         device=config.device,
-        heads=config.heads if retries else (),
+        heads=tuple(dict.fromkeys([*(config.heads if retries else ()), *(["value"] if _values(config) else [])])),
     )
+
+
+def _values(config: TrainConfig) -> bool:
+    """Whether the credit rule reads what a value head expects."""
+    return needs_values(make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam))
 
 
 def _features(config: TrainConfig, remarks: bool) -> Features:

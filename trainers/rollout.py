@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from triage_gym.credit import make as make_credit
+from triage_gym.credit import needs_values
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.errors import TrainingError
 from triage_gym.records import EpisodeRecord
@@ -52,6 +53,26 @@ class Batch:
     """CPU seconds of the judge."""
 
 
+def with_values(records: Sequence[EpisodeRecord], values: Sequence[float]) -> list[EpisodeRecord]:
+    """The records with ``info["value"]`` in every newly acted segment.
+
+    Args:
+        records: The attempts of a batch.
+        values: Of their newly acted turns, attempt by attempt.
+    """
+    given = iter(values)
+    return [
+        replace(
+            record,
+            segments=tuple(
+                segment if k < record.prefix_length else replace(segment, info={**segment.info, "value": next(given)})
+                for k, segment in enumerate(record.segments)
+            ),
+        )
+        for record in records
+    ]
+
+
 class Rollouts:
     """Makes the batches of a run.
 
@@ -68,6 +89,7 @@ class Rollouts:
         self._plan = Plan.of(config, config.attempts or 1)
         rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
         self._pairs = online.share_of(config, rule)
+        self._values = needs_values(rule)
         make = stack(config, config.split, self.judging.facts, self._plan.attempts, pairs=self._pairs > 0.0)
         self._vector = TextVectorEnv(make, members)
         self.outcome_text = outcome_text_of(self._vector.metadata)
@@ -111,6 +133,8 @@ class Rollouts:
         known = [labelled.get(id(t.record)) for t in tries]
         new = self._labelled([t.record for t, record in zip(tries, known, strict=True) if record is None])
         records = [record or new[id(t.record)] for t, record in zip(tries, known, strict=True)]
+        if self._values:
+            records = with_values(records, self._policy.values(steps).detach().cpu().tolist())
         judge_s = time.process_time() - played
         episodes = sum(map(len, found.tries)) + found.broken
         return Batch(

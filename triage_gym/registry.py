@@ -55,8 +55,12 @@ BUILTIN: Final[dict[Kind, dict[str, str]]] = {
     "credit": {
         "grpo": "triage_gym.credit.rules:GRPO",
         "rloo": "triage_gym.credit.rules:RLOO",
+        "drgrpo": "triage_gym.credit.rules:DrGRPO",
+        "value": "triage_gym.credit.value:Value",
+        "sum": "triage_gym.credit.sums:Sum",
         "scalar": "triage_gym.credit.rules:Scalar",
         "triage": "triage_gym.credit.rules:Triage",
+        "triage-soft": "triage_gym.credit.rules:TriageSoft",
         "triage-audited": "triage_gym.credit.audited:TriageAudited",
         "triage-online": "triage_gym.credit.online:TriageOnline",
         "triage-shuffled": "triage_gym.credit.controls:ShuffledTriage",

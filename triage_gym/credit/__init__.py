@@ -8,32 +8,62 @@ in :mod:`triage_gym.credit.rules`, their controls in :mod:`triage_gym.credit.con
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from triage_gym import registry
 from triage_gym.credit.rules import CONSTANTS, RoleOptions, RuleOptions, Scalar, worth_of
+from triage_gym.credit.sums import split_name
 from triage_gym.credit.terms import CreditTerms, explain
 from triage_gym.protocols import CreditRule
 from triage_gym.records import Role
 
-__all__ = ["CreditTerms", "explain", "make", "may_read_labels", "needs_labels", "parse", "worths"]
+__all__ = ["CreditTerms", "explain", "make", "may_read_labels", "needs_labels", "needs_values", "parse", "worths"]
 
 
 def parse(spec: str | Mapping[str, Any]) -> dict[str, Any]:
     """The config dict that a spec stands for: ``"grpo+whiten"`` is ``{"name": "grpo", "whiten": True}``.
 
+    What stands behind a name is an option of it, or else another rule: ``"triage+gigpo"`` is their sum
+    (:mod:`triage_gym.credit.sums`), ``{"name": "sum", "rules": [{"name": "triage"}, {"name": "gigpo"}]}``. Options of a sum
+    that are no field of it are the first rule's.
+
     Raises:
-        InputError: For a spec that is neither a name nor a config with one.
+        InputError: For a spec that is neither a name nor a config with one, or a suffix that is neither option nor rule.
     """
-    return registry.config("credit", spec)
+    config = registry.config("credit", spec)
+    name = spec if isinstance(spec, str) else str(spec["name"])
+    first, *flags = name.split("+")
+    if ":" in first or not flags:
+        return config
+    accepted = inspect.signature(registry.factory("credit", first)).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        return config
+    more, _ = split_name(first, flags, registry.names("credit"), list(accepted))
+    if not more:
+        return config
+    own = {key: value for key, value in config.items() if key not in (*more, *SUM)}
+    of_sum: dict[str, Any] = {key: config[key] for key in SUM if key in config}
+    rules = [own, *({"name": rule} for rule in more)]
+    return {"name": "sum", "rules": rules, "whiten": _whitens(rules), **of_sum}
+
+
+SUM: Final = ("whiten", "eps", "dtype")
+"""Options that a sum has itself."""
+
+
+def _whitens(rules: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one of the rules whitens by default: then the sum does."""
+    return any(
+        inspect.signature(registry.factory("credit", rule["name"])).parameters["whiten"].default for rule in rules
+    )
 
 
 def make(spec: str | Mapping[str, Any], **defaults: Any) -> CreditRule:
     """The credit rule that ``spec`` names.
 
     Args:
-        spec: A registered name or ``module:attr`` path, with ``+option`` suffixes, or a config dict.
+        spec: A registered name or ``module:attr`` path, with ``+option`` or ``+rule`` suffixes, or a config dict.
         **defaults: Options for when the spec says nothing; those that the rule does not have are left out, so that
             ``make(spec, lam=0.2)`` serves rules with and without roles.
 
@@ -41,6 +71,9 @@ def make(spec: str | Mapping[str, Any], **defaults: Any) -> CreditRule:
         InputError: For an unknown rule, or an option in ``spec`` that the rule does not have.
     """
     config = parse(spec)
+    if config["name"] == "sum":
+        rules = config.get("rules", ())
+        config = {**config, "rules": tuple(make(r, **defaults) if isinstance(r, str | Mapping) else r for r in rules)}
     accepted = inspect.signature(registry.factory("credit", config["name"])).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
     known = {name: value for name, value in defaults.items() if anything or name in accepted}
@@ -51,6 +84,11 @@ def make(spec: str | Mapping[str, Any], **defaults: Any) -> CreditRule:
 def needs_labels(rule: CreditRule) -> bool:
     """Whether ``rule`` reads role labels. One of your own says so by an attribute ``needs_labels``."""
     return isinstance(rule, RoleOptions) or bool(getattr(rule, "needs_labels", False))
+
+
+def needs_values(rule: CreditRule) -> bool:
+    """Whether ``rule`` reads ``info["value"]`` of segments, the outcome expected before each (:mod:`triage_gym.credit.value`)."""
+    return bool(getattr(rule, "needs_values", False))
 
 
 def may_read_labels(rule: CreditRule) -> bool:

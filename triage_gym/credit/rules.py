@@ -187,6 +187,19 @@ class GRPO(RuleOptions):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DrGRPO(RuleOptions):
+    """Outcome less the group's mean, without division (Dr. GRPO, arXiv:2503.20783): groups that differ little weigh little.
+
+    A_i = R_i - mean. A group of one and equal outcomes give 0.
+    """
+
+    def raw(self, segments: Segments) -> Raw:
+        """The outcome term on every segment."""
+        return Raw(against_group(*segments.grouping, "mean", self.eps)[segments.owner])
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RLOO(RuleOptions):
     """Outcome less the mean outcome of the other rollouts, on every segment (RLOO, arXiv:2402.14740)."""
 
@@ -244,3 +257,11 @@ class Triage(OutcomeAndRoleOptions):
         caps = self.caps if self.capped else None
         worths = segment_worths(segments, self.constants, soft=self.soft, magnitude=self.magnitude, caps=caps)
         return self.with_roles(segments, self.outcome(segments), worths)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TriageSoft(Triage):
+    """Triage with soft roles: A_i + λ Σ_r p(r) c[r], p being the judge's probabilities; c[role] where it gives none."""
+
+    soft: bool = True
