@@ -292,8 +292,18 @@ class Segments:
             included = np.array([r.error is None for r in self._records], dtype=bool)
         else:
             included = self.included
-        out: NDArray[np.bool_] = included[self.owner] & (self.place >= self.prefix[self.owner])
+        out: NDArray[np.bool_] = np.repeat(included, self.lengths)
+        copied = np.minimum(self.prefix, self.lengths)
+        where = np.flatnonzero(copied > 0)
+        if len(where):
+            own = copied[where]
+            first = np.repeat(self.starts[where] - np.cumsum(own) + own, own)
+            out[first + np.arange(int(own.sum()))] = False
         return out
+
+    def on_segments(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A value of each rollout on each of its segments."""
+        return np.repeat(values, self.lengths)
 
     @cached_property
     def role(self) -> NDArray[np.int8]:

@@ -74,10 +74,16 @@ def shuffled(segments: Segments, seed: int) -> NDArray[np.int8]:
         roles = [role for record in segments.records for role in shuffled_roles(record, seed)]
         return np.array([NONE if role is None else ROLES.index(role) for role in roles], dtype=np.int8)
     keys: NDArray[np.float64] = segments.__dict__["shuffle"]
-    judged = np.flatnonzero((segments.role != NONE) & (segments.place >= segments.prefix[segments.owner]))
-    order = judged[np.lexsort((keys[judged], segments.owner[judged]))]
+    new = segments.place >= segments.on_segments(segments.prefix)
+    judged = np.flatnonzero((segments.role != NONE) & new)
+    if not len(judged):
+        return segments.role
+    # One sort for all rollouts: each has the numbers from its own to the next.
+    own = keys[judged]
+    low, high = float(own.min()), float(own.max())
+    place = segments.owner[judged] + (own - low) / max(high - low, 1e-300) * (1.0 - 2.0**-20)
     found = segments.role.copy()
-    found[judged] = segments.role[order]
+    found[judged] = segments.role[judged[np.argsort(place)]]
     return found
 
 

@@ -201,7 +201,7 @@ def across_attempts(
             later[own] = gamma_traj * (start[follows[own]] + later[follows[own]])
     if variant == "code":
         return total
-    share = later[segments.owner]
+    share: NDArray[np.float64] = segments.on_segments(later)
     if rule == "pivoarl":
         share = np.where(segments.place < segments.kept[segments.owner], share, 0.0)
     return total + share

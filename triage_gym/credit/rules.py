@@ -111,7 +111,7 @@ class RoleOptions(RuleOptions):
             worths: Of each segment, NaN for unjudged ones, shape ``(segments,)``.
         """
         return Raw(
-            outcome[segments.owner],
+            segments.on_segments(outcome),
             worths,
             self.lam,
             segments.varies if self.guard else None,
@@ -182,7 +182,7 @@ class GRPO(RuleOptions):
 
     def raw(self, segments: Segments) -> Raw:
         """The outcome term on every segment."""
-        return Raw(against_group(*segments.grouping, self.norm, self.eps)[segments.owner])
+        return Raw(segments.on_segments(against_group(*segments.grouping, self.norm, self.eps)))
 
 
 @final
@@ -195,7 +195,7 @@ class DrGRPO(RuleOptions):
 
     def raw(self, segments: Segments) -> Raw:
         """The outcome term on every segment."""
-        return Raw(against_group(*segments.grouping, "mean", self.eps)[segments.owner])
+        return Raw(segments.on_segments(against_group(*segments.grouping, "mean", self.eps)))
 
 
 @final
@@ -205,7 +205,7 @@ class RLOO(RuleOptions):
 
     def raw(self, segments: Segments) -> Raw:
         """The outcome term on every segment."""
-        return Raw(against_group(*segments.grouping, "leave_one_out", self.eps)[segments.owner])
+        return Raw(segments.on_segments(against_group(*segments.grouping, "leave_one_out", self.eps)))
 
 
 @final

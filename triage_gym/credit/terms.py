@@ -103,8 +103,8 @@ def combine(
     if raw.worth is not None and raw.lam != 0.0:
         judged = ~np.isnan(raw.worth)
         counted = trained & judged
-        paid = counted if raw.live is None else counted & raw.live[segments.owner]
-        role[paid] = raw.lam * raw.worth[paid]
+        paid = counted if raw.live is None else counted & segments.on_segments(raw.live)
+        role = np.where(paid, raw.lam * raw.worth, 0.0)
     if whitened and raw.after_whitening:
         outcome = whiten(outcome, counted, eps)
     if raw.sign_guard:
@@ -114,7 +114,7 @@ def combine(
     if whitened and not raw.after_whitening:
         advantage = whiten(advantage, counted, eps)
     # The protocol speaks of float64; float32 is what the caller asked for instead.
-    found = [cast("NDArray[np.float64]", a.astype(dtype)) for a in (outcome, role, advantage)]
+    found = [cast("NDArray[np.float64]", a.astype(dtype, copy=False)) for a in (outcome, role, advantage)]
     return CreditTerms(*found)
 
 

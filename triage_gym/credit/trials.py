@@ -123,7 +123,7 @@ class TurnOptions(RuleOptions):
 
     def base_outcome(self, segments: Segments) -> NDArray[np.float64]:
         """A^E, the outcome term of each segment's rollout."""
-        return against_group(*segments.grouping, self.norm, self.eps)[segments.owner]
+        return segments.on_segments(against_group(*segments.grouping, self.norm, self.eps))
 
     def with_anchors(
         self, outcome: NDArray[np.float64], returns: NDArray[np.float64], segments: Segments
@@ -295,7 +295,7 @@ class R3L(TrialOptions):
 
     def isolated(self, segments: Segments) -> NDArray[np.float64]:
         """Amplified outcome from the pivot on, shape ``(segments,)``; the turns before it are not trained."""
-        outcome = self.amplified(segments)[segments.owner]
+        outcome = segments.on_segments(self.amplified(segments))
         if self.base == "grpo":
             return outcome
         return self.with_anchors(outcome, self.inside(segments), segments)

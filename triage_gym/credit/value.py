@@ -52,6 +52,6 @@ class Value(RuleOptions):
         last = np.zeros(len(value), dtype=bool)
         last[segments.ends[segments.lengths > 0] - 1] = True
         after = np.where(last, 0.0, np.append(value[1:], 0.0))
-        paid = np.where(last, segments.score[segments.owner], 0.0)
+        paid = np.where(last, segments.on_segments(segments.score), 0.0)
         surprise = np.where(segments.trained, paid + self.gamma * after - value, 0.0)
         return Raw(discounted(surprise, segments.lengths, self.gamma * self.kappa))

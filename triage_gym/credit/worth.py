@@ -74,11 +74,10 @@ def segment_worths(
         total = ((p[:, 0] + p[:, 1]) + p[:, 2]) + p[:, 3]
         weighed = judged & (total > 0.0)  # False for NaN
         # Divided first: of the smallest numbers there are, products round to twice of what they should be.
-        shares = p[weighed] / total[weighed, None]
-        mixed = np.zeros(len(shares))
+        mixed, total = np.zeros(len(total)), np.where(weighed, total, 1.0)
         for at, constant in enumerate(constants):
-            mixed = mixed + shares[:, at] * constant
-        worth[weighed] = mixed
+            mixed = mixed + p[:, at] / total * constant
+        worth = np.where(weighed, mixed, worth)
     if magnitude:
         worth[judged] = worth[judged] * segments.magnitude[judged]
     if caps is not None:
