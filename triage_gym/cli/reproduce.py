@@ -36,7 +36,7 @@ class Reproduce:
     """Turns of every run, instead of each environment's own."""
     eval_tasks: int | None = None
     """Held-out tasks; 200 by default."""
-    gate_turns: int = 60_000
+    gate_turns: int = 250_000
     """Turns that the gate of the ablation table is measured with; 0 leaves it out."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Runs at the same time; one a core by default."""
