@@ -77,6 +77,8 @@ class TrainConfig:
     """Judge of the segments: a registered name, a ``module:attr`` path, or a JSON object of one and its arguments, such as
     ``{"name": "rule", "domain": "generic"}``. Never used in evaluation. Any but the rule judge is not asked where the credit
     rule reads no labels."""
+    judge_window: int = 5
+    """Pairs of action and observation that the judge sees before and after a turn. Larger: it knows more, and costs more."""
     judge_failures: float = 0.05
     """Share of failures among the last 200 segments that the judge was asked about, above which the run stops, saved and
     resumable, with exit status 75. 1 never stops."""
@@ -185,7 +187,7 @@ class TrainConfig:
             _at_least(self, name, 1)
         for name in ("bc_epochs", "bc_minibatch", "eval_tasks", "checkpoint_every", "monitor_every"):
             _at_least(self, name, 1)
-        for name in ("seed", "trace_every"):
+        for name in ("seed", "trace_every", "judge_window"):
             _at_least(self, name, 0)
         if self.demos is not None:
             _at_least(self, "demos", 0)

@@ -85,6 +85,7 @@ class Judging:
 
     def __init__(self, config: TrainConfig) -> None:
         self._share = config.judge_failures
+        self._window = config.judge_window
         self.judge: Judge = nesting.inner(config.judge)
         """Asked when the episodes of an update are over, about all of them at once."""
         rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
@@ -129,7 +130,7 @@ class Judging:
         judge = self.judge
         if isinstance(judge, RuleJudge) and not self.matters:
             judge = replace(judge, warn=False)  # that it has no rules is no news when nothing is learnt from it
-        return label_records(records, judge, outcome_text=outcome_text, ask=self._ask)
+        return label_records(records, judge, self._window, self._window, outcome_text=outcome_text, ask=self._ask)
 
     def _ask(self, judge: Judge, attempts: Sequence[Sequence[Window]]) -> list[list[RoleLabel]]:
         found: list[list[RoleLabel]] = []

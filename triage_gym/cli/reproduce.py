@@ -62,7 +62,7 @@ class Reproduce:
             table=self.table,
             envs=_words("envs", self.envs),
             arms=_words("arms", self.arms),
-            seeds=_seeds(self.seeds),
+            seeds=seeds_of(self.seeds),
             turns=self.turns,
             eval_tasks=self.eval_tasks,
             gate_turns=self.gate_turns,
@@ -98,7 +98,12 @@ def _words(name: str, text: str | None) -> tuple[str, ...] | None:
     return words
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def seeds_of(text: str) -> tuple[int, ...]:
+    """The seeds of ``5`` (0 to 4) or ``0,7``.
+
+    Raises:
+        InputError: For anything else.
+    """
     try:
         numbers = tuple(int(word) for word in re.split(r"[,\s]+", text.strip()))
     except ValueError as error:
