@@ -139,6 +139,28 @@ def test_the_expert_opens_what_is_safe_and_says_so() -> None:
     assert won > 20
 
 
+def test_the_expert_knows_no_more_than_the_board_shows() -> None:
+    """Wherever the mines may lie by the numbers that are open, it opens the same cell."""
+    env = MinesweeperEnv(4, 4, 2, max_turns=None)
+    compared = 0
+    for seed in range(8):
+        env.reset(seed=seed)
+        for _ in range(2):
+            game = env.game
+            board, said = game.board, env.expert_action()
+            seen = {cell: board.numbers[cell] for cell in bits(game.open_cells)}
+            for mines in combinations(sorted(set(range(16)) - seen.keys()), 2):
+                other = Board(4, 4, mask(mines), board.first)
+                if {cell: other.numbers[cell] for cell in seen} == seen:
+                    twin = MinesweeperEnv(4, 4, 2, max_turns=None)
+                    twin._game = MinesweeperGame("x", other, game.get_state())
+                    assert twin.expert_action() == said
+                    compared += other.mines != board.mines
+            if said is None or env.step(said)[2]:
+                break
+    assert compared > 20
+
+
 def test_the_expert_wins_lamer_s_setting() -> None:
     env = MinesweeperEnv(max_turns=None, split="test")
     won = 0

@@ -1,8 +1,9 @@
 """Demonstrations of any environment whose own expert can be asked: successful episodes of it under random actions.
 
-An environment has an expert when it has ``expert_action() -> str | None``: the command that the expert would send now. What
-it knows is its own affair; most of them know more than an agent is shown, and a policy can only imitate what its features
-let it see. ALFWorld has a fairer teacher, :mod:`triage_gym.envs.alfworld.searching`, which the trainer takes there.
+An environment has an expert when it has ``expert_action() -> str | None``: the command that the expert would send now. A
+policy can only imitate what it can see itself, so an expert should know no more than an agent is shown; those of the built-in
+environments do not, but for TextWorld's, and the environment's attribute ``expert_knows`` says which it is
+(:func:`knowledge_of`). ALFWorld's own expert is an oracle: the trainer takes :mod:`triage_gym.envs.alfworld.searching` there.
 
 A demonstration holds admissible commands only, since a policy chooses among these: where the expert would send another
 one, or none, an admissible one is drawn. No torch.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import gymnasium as gym
 import numpy as np
@@ -21,6 +22,10 @@ from triage_gym.envs.alfworld.searching import Demonstration, Turn
 from triage_gym.errors import InputError
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.tasks import Start, Tasks, make_env
+
+SHOWN: Final = "what it was shown"
+MORE: Final = "more than it was shown"
+UNTOLD: Final = "not said by the environment"
 
 
 def expert_of(name: str, env: gym.Env[Any, Any]) -> Callable[[], Any]:
@@ -40,6 +45,11 @@ def expert_of(name: str, env: gym.Env[Any, Any]) -> Callable[[], Any]:
             "expert to imitate; give it one that says the next command, or leave `demos` at 0"
         )
     return found
+
+
+def knowledge_of(env: gym.Env[Any, Any]) -> str:
+    """What the expert of ``env`` knows: :data:`SHOWN`, :data:`MORE`, or :data:`UNTOLD` where the environment does not say."""
+    return str(getattr(env.unwrapped, "expert_knows", UNTOLD))
 
 
 def demonstrate(config: TrainConfig, rng: np.random.Generator) -> list[Demonstration]:

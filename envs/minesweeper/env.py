@@ -47,6 +47,8 @@ class MinesweeperEnv(TaskEnv[MinesweeperGame]):
         "outcome_text": (Instead("*", "?"),),
     }
 
+    expert_knows: ClassVar[str] = "what it was shown"
+
     def __init__(
         self,
         height: int = 6,

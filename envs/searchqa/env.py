@@ -72,6 +72,8 @@ class SearchQAEnv(TaskEnv[SearchGame]):
     declares: ClassVar[Mapping[str, Any]] = {"turns_change_commands": True}
     """The last turn is for the answer alone, whatever was done before."""
 
+    expert_knows: ClassVar[str] = "what it was shown"
+
     def __init__(
         self,
         *,

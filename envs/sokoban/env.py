@@ -54,6 +54,9 @@ class SokobanEnv(TaskEnv[SokobanGame]):
         "outcome_text": (),
     }
 
+    expert_knows: ClassVar[str] = "what it was shown"
+    """The whole room is in sight: what remains to be known can be thought out."""
+
     def __init__(
         self,
         preset: str = "lamer",

@@ -60,6 +60,9 @@ class TextWorldEnv(TaskEnv[TextWorldGame]):
         ),
     }
 
+    expert_knows: ClassVar[str] = "more than it was shown"
+    """TextWorld's policy is made from the whole world, rooms that were never seen included."""
+
     def __init__(
         self,
         challenge: str = "coin_collector",

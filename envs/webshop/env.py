@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 from triage_gym.cards import EnvCard
 from triage_gym.envs.task_env import TaskEnv
-from triage_gym.envs.webshop import expert, shops
+from triage_gym.envs.webshop import expert, shopper, shops
 from triage_gym.envs.webshop.nouns import Choice, open_tagger
 from triage_gym.envs.webshop.records import Shop
 from triage_gym.envs.webshop.session import OBSERVATIONS, Observation, Rules, Session
@@ -56,6 +56,8 @@ class WebShopEnv(TaskEnv[Session]):
         # literal here it would be taken out alone and leave the number.
         "outcome_text": ("Thank you for shopping with us!",),
     }
+
+    expert_knows: ClassVar[str] = "what it was shown"
 
     def __init__(
         self,
@@ -122,15 +124,23 @@ class WebShopEnv(TaskEnv[Session]):
         return {**game.about(), "noun_tagger": self.tagger.name}
 
     def expert_action(self) -> str | None:
-        """The next action of a shopper who knows the goal's product; None after the purchase.
+        """What a shopper does who knows what the pages show and nothing of the goal's product; None after the purchase.
 
         Raises:
             ResetNeeded: Before the first reset.
         """
-        return expert.expert_action(self.game)
+        return shopper.next_action(self.game)
+
+    def expert_plan(self) -> list[str] | None:
+        """Actions to a purchase worth everything, of an oracle who knows the goal's product; None when it is out of reach.
+
+        Raises:
+            ResetNeeded: Before the first reset.
+        """
+        return expert.plan(self.game)
 
     def expert_distance(self) -> int | None:
-        """Actions of that shopper to a purchase worth everything; 0 after it, None when it is out of reach.
+        """How many actions :meth:`expert_plan` has; 0 after such a purchase, None when it is out of reach.
 
         Raises:
             ResetNeeded: Before the first reset.

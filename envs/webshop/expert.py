@@ -1,4 +1,4 @@
-"""A shopper that knows the goal's product: for tests, and for what the best reward is worth.
+"""A shopper that knows the goal's product: an oracle, for distances, regret and tests. :mod:`.shopper` knows the pages alone.
 
 Promised: from any state the next action of a way to the goal's own product with the options that earn most there. It
 searches for the title (or for more of the product's text, where a title alone does not find it), pages to the product,
@@ -41,19 +41,27 @@ def expert_action(session: Session) -> str | None:
     return None if query is None else f"search[{query}]"
 
 
-def distance(session: Session) -> int | None:
-    """Actions of the expert from here to a reward of 1.0; 0 after it, None when its way does not lead there.
+def plan(session: Session) -> list[str] | None:
+    """Actions of the expert from here to a reward of 1.0; none after it, None when its way does not lead there.
 
     They are played by another shopper: ``session`` stays where it is.
     """
     shopper = Session(session.shelf, session.goal, session.rules, session.tagger)
     shopper.set_state(session.get_state())
-    for turns in range(_LONGEST):
+    actions: list[str] = []
+    while len(actions) < _LONGEST:
         action = expert_action(shopper)
         if action is None:
-            return turns if shopper.outcome()[0] else None
+            return actions if shopper.outcome()[0] else None
+        actions.append(action)
         shopper.act(action)
     return None
+
+
+def distance(session: Session) -> int | None:
+    """How many actions :func:`plan` has; None without one."""
+    actions = plan(session)
+    return None if actions is None else len(actions)
 
 
 def _towards(session: Session, number: int) -> str:
@@ -94,11 +102,12 @@ def best_options(product: Product, goal: Goal, targets: Mapping[str, str]) -> tu
         goal: What was asked for.
         targets: What can be clicked on the product's page, an option with its group.
     """
-    clickable = tuple([(group, value) for value, group in targets.items() if group and _can_click(value)])
+    clickable = tuple([(group, value) for value, group in targets.items() if group and can_click(value)])
     return _best(goal.options, clickable)
 
 
-def _can_click(value: str) -> bool:
+def can_click(value: str) -> bool:
+    """Whether a click on an option of this name chooses it: some names cannot be said, and those of buttons are buttons."""
     buttons = (pages.BUY_NOW, pages.BACK_TO_SEARCH, pages.PREV_PAGE, *pages.SUB_PAGES, pages.SEARCH)
     return value not in [button.lower() for button in buttons] and parse(f"click[{value}]") == ("click", value)
 
