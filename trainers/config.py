@@ -140,7 +140,7 @@ class TrainConfig:
     """Successful demonstrations that the start policy is cloned from; more: a stronger start, 0: random weights.
 
     None: 30 for ALFWorld, whose searching expert gives them, 0 for other environments. More than 0 there needs one with an
-    ``expert_action()``, as Minesweeper, Sokoban, TextWorld and WebShop have.
+    ``expert_action()``, as the built-in ones have.
     """
     demo_noise: float = 0.4
     """Share of random actions in the demonstrations. Larger: a weaker start."""

@@ -1,8 +1,9 @@
 """The start policy: cloned from a few noisy demonstrations, so that some episodes succeed and others do not.
 
 Demonstrations are successful episodes of an expert under random actions: in ALFWorld of the searching expert, which knows
-what it has read and nothing else, in other environments of their own (:mod:`triage_gym.trainers.demonstrations`). Cloning is plain maximum likelihood of the demonstrated commands over the admissible ones. The start
-depends on the config less its credit rule, so all arms of a seed share theirs.
+what it has read and nothing else, in other environments of their own (:mod:`triage_gym.trainers.demonstrations`). Cloning is
+plain maximum likelihood of the demonstrated commands over the admissible ones. The start depends on the config less its credit
+rule, so all arms of a seed share theirs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from triage_gym.envs.alfworld.searching import Demonstration
 from triage_gym.errors import TrainingError
 from triage_gym.trainers import checkpoint
 from triage_gym.trainers.config import TrainConfig
-from triage_gym.trainers.demonstrations import demonstrate
+from triage_gym.trainers.demonstrations import SHOWN, demonstrate, knowledge_of
 from triage_gym.trainers.policies import make_policy
 from triage_gym.trainers.policy.protocol import Policy, Steps
 from triage_gym.trainers.policy.text_scorer import TextScorer, parameters_digest
@@ -30,27 +31,38 @@ from triage_gym.trainers.run_dir import write_json
 from triage_gym.trainers.tasks import make_env
 
 
-def pretrain(config: TrainConfig, run_dir: str | os.PathLike[str]) -> Path:
+def pretrain(
+    config: TrainConfig, run_dir: str | os.PathLike[str], *, target: tuple[float, float] | None = None, tasks: int = 300
+) -> Path:
     """Clone a start policy and save it as a checkpoint that ``train(…, start=run_dir)`` and ``evaluate`` take.
 
     Args:
         config: The run; ``demos`` may be 0, then the start is random.
         run_dir: Directory to write ``config.json``, ``pretrain.json`` and ``checkpoints/`` into.
+        target: Lowest and highest success of the start: ``demos`` is then the smallest number that reaches it, and
+            ``pretrain.json`` holds what was tried (:func:`triage_gym.trainers.start_search.find_start`).
+        tasks: Tasks that success is measured on for that.
 
     Returns:
         The checkpoint's directory.
 
     Raises:
-        InputError: When the environment does not fit, there is no expert, or it does not win often enough to give
-            ``demos`` successes.
+        InputError: When the environment does not fit, there is no expert, it does not win often enough to give
+            ``demos`` successes, or no number of them reaches ``target``.
         TrainingError: When cloning diverges.
     """
     config = config.resolved()
     torch.set_num_threads(config.threads)
     probe(config)
     path = Path(run_dir)
+    if target is None:
+        policy, facts = make_start(config)
+    else:
+        from triage_gym.trainers.start_search import find_start  # it clones by this module
+
+        found = find_start(config, target, tasks)
+        config, policy, facts = found.config, found.policy, found.facts
     path.mkdir(parents=True, exist_ok=True)
-    policy, facts = make_start(config)
     write_json(path / "config.json", config.to_json())
     write_json(path / "pretrain.json", facts)
     state = {"update": 0, "turns": 0, "config": config.to_json(), "config_digest": config.digest()}
@@ -62,7 +74,7 @@ def make_start(config: TrainConfig) -> tuple[TextScorer, dict[str, Any]]:
     policy = make_policy(config)
     facts: dict[str, Any] = {"schema": 1, "demos": config.demos or 0, "turns": 0, "loss": []}
     if config.demos:
-        found = _demonstrations(config, config.demos)
+        found, facts["expert_knows"] = _demonstrations(config, config.demos)
         steps = demonstrated(policy, found)
         facts["turns"] = len(steps)
         facts["tasks"] = [d.task_id for d in found]
@@ -71,13 +83,14 @@ def make_start(config: TrainConfig) -> tuple[TextScorer, dict[str, Any]]:
     return policy, facts
 
 
-def _demonstrations(config: TrainConfig, count: int) -> list[Demonstration]:
+def _demonstrations(config: TrainConfig, count: int) -> tuple[list[Demonstration], str]:
+    """The demonstrations, and what the expert that made them knows."""
     rng = stream(config.seed, "demonstrations")
-    if not config.is_alfworld:
-        return demonstrate(config, rng)
     env = make_env(config, config.split)
     try:
-        return searching.demonstrate(env, rng, count, config.demo_noise)
+        if not config.is_alfworld:
+            return demonstrate(config, rng), knowledge_of(env)
+        return searching.demonstrate(env, rng, count, config.demo_noise), SHOWN
     finally:
         env.close()
 
