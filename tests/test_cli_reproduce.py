@@ -58,8 +58,22 @@ def test_a_small_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["--envs", "chess"], "chess"),
         (["--arms", "nobody"], "nobody"),
         (["--budget", "soon"], "--budget"),
+        (["--table", "ablation", "--gate-turns", "-1"], "gate_turns"),
     ],
 )
 def test_what_cannot_be_run_is_told(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", *words, "--dry-run"]) == 1
     assert told in capsys.readouterr().err
+
+
+def test_no_workers_are_none_and_other_settings_are_told_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reproduce", "--envs", "minesweeper", "--arms", "grpo", "--seeds", "1", "--run-dir", str(tmp_path)]
+    assert run([*words, "--turns", "200", "--workers", "0", "--quiet"]) == 1
+    assert "`workers` to be at least 1, got 0" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert run([*words, "--turns", "200", "--eval-tasks", "4", "--workers", "1", "--quiet"]) == 0
+    capsys.readouterr()
+    assert run([*words, "--turns", "100", "--eval-tasks", "4", "--dry-run"]) == 1
+    assert "got turns 200 and not 100; ask for those, choose another --run-dir" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ from triage_gym.judges import nesting
 from triage_gym.statistics import Paired, iqm, paired_difference
 from triage_gym.trainers.comparison import is_finished
 from triage_gym.trainers.config import TrainConfig
+from triage_gym.trainers.pretraining import pretrain
 from triage_gym.trainers.reproduce import Cell, Plan, Study, reproduce, run_cells
 from triage_gym.trainers.reproduce.arms import JUDGES, LAYOUTS, TABLES, Arm, layout_of
 from triage_gym.trainers.reproduce.claims import CLAIMS, Claim, checked, claims_of
 from triage_gym.trainers.reproduce.measures import over_envs, paired, paired_over_envs, summary
 from triage_gym.trainers.reproduce.paper import beside
-from triage_gym.trainers.reproduce.tables import as_markdown, as_text
+from triage_gym.trainers.reproduce.tables import as_markdown, as_text, gate_rows
 from triage_gym.trainers.setups import SETUPS, setup_of
+from triage_gym.trainers.signals import Interrupted
 from triage_gym.trainers.tasks import make_env
 
 # Layouts ---------------------------------------------------------------------------------------------------------------
@@ -225,7 +228,7 @@ def test_a_study_writes_numbers_table_and_figure(done: tuple[Path, dict[str, Any
     assert {gate["judge"] for gate in study["gate"]} == {"rule", "noise-50"}
     assert study["command"] == (
         "triage-gym reproduce --table ablation --envs minesweeper --arms grpo+whiten,triage,noise-50 --seeds 0,1 "
-        "--turns 300 --eval-tasks 6"
+        "--turns 300 --eval-tasks 6 --gate-turns 600"
     )
 
 
@@ -267,5 +270,85 @@ def test_a_cell_with_other_settings_is_refused(tmp_path: Path) -> None:
     cells = Plan(("minesweeper",), arm, (0,), {"turns": 200, "eval_tasks": 4}).cells()
     assert run_cells(cells, tmp_path, workers=1) == {}
     other = [Cell(c.env, c.arm, c.seed, TrainConfig.from_json({**c.config.to_json(), "lr": 0.01})) for c in cells]
-    errors = run_cells(other, tmp_path, workers=1)
-    assert "got other values of ['lr']" in errors["minesweeper/a-s0"]
+    with pytest.raises(
+        InputError, match=r"a-s0 to be of the settings asked for, got lr 0.001 and not 0.01; .*--run-dir"
+    ):
+        run_cells(other, tmp_path, workers=1)
+
+
+def test_other_settings_leave_a_table_as_it_is(done: tuple[Path, dict[str, Any]]) -> None:
+    path, _ = done
+    before = (path / "table.md").read_bytes()
+    with pytest.raises(InputError, match="turns 300 and not 200"):
+        reproduce(replace(TINY, turns=200), path)
+    assert (path / "table.md").read_bytes() == before
+
+
+def test_a_start_with_other_settings_is_refused(tmp_path: Path) -> None:
+    """What an arm trains from must be what its config says, though no arm of it has begun."""
+    arm = (Arm("a", {"credit": "grpo"}),)
+    cells = Plan(("minesweeper",), arm, (0,), {"turns": 200, "eval_tasks": 4}).cells()
+    pretrain(cells[0].config, tmp_path / cells[0].start)
+    assert run_cells(cells, tmp_path, workers=1, seconds=0.0) == {}
+    other = Plan(("minesweeper",), arm, (0,), {"turns": 300, "eval_tasks": 4, "group_size": 4}).cells()
+    assert run_cells(other, tmp_path, workers=1, seconds=0.0) == {}
+    other = Plan(("minesweeper",), arm, (0,), {"turns": 200, "eval_tasks": 4, "width": 32}).cells()
+    with pytest.raises(InputError, match="starts/s0 to be of the settings asked for, got width 64 and not 32"):
+        run_cells(other, tmp_path, workers=1)
+    (tmp_path / cells[0].start / "pretrain.json").unlink()  # not whole: made anew, whatever it was to be
+    assert run_cells(other, tmp_path, workers=1, seconds=0.0) == {}
+
+
+def test_an_interrupted_study_tells_what_is_done(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, study = done
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    shutil.rmtree(copy / "minesweeper" / "triage-s1")
+
+    def stopped(*_: Any, **__: Any) -> None:
+        raise Interrupted(15)
+
+    monkeypatch.setattr("triage_gym.trainers.reproduce.study.run_cells", stopped)
+    with pytest.raises(Interrupted):
+        reproduce(TINY, copy)
+    found = json.loads((copy / "reproduce.json").read_text())
+    assert (found["done"], found["failed"]) == (5, [])
+    assert "5 of 6 cells are done" in (copy / "table.md").read_text()
+    assert found["summary"]["minesweeper"]["triage"]["success"]["n"] == 1
+    assert [gate["judge"] for gate in found["gate"]] == [gate["judge"] for gate in study["gate"]]
+
+
+def test_the_gate_waits_for_time(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(done[0], copy)
+    (copy / "minesweeper" / "gate.json").unlink()
+    found = reproduce(TINY, copy, seconds=0.0)
+    assert (found["done"], found["gate"]) == (6, [])
+    assert "The gate was not measured" in as_markdown(found)
+    assert not (copy / "minesweeper" / "gate.json").exists()
+
+
+def test_the_gate_foretells_the_gain_over_the_layouts_baseline_alone(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(done[0], copy)
+    found = reproduce(replace(TINY, arms=("triage", "noise-50")), copy)
+    assert (found["baseline"], found["gate"]) == ("triage", [])
+    assert "The gate" not in as_text(found)
+
+
+def test_what_the_gate_cannot_tell_is_no_no() -> None:
+    gate = {"env": "x", "judge": "rule", "corr_role": None, "corr_outcome": None, "foretold": None, "gain": None,
+            "agrees": None}  # fmt: skip
+    assert gate_rows({"gate": [gate]})[1] == [["x", "rule", "–", "–", "–", "–", "–"]]
+
+
+def test_an_error_stays_on_its_line() -> None:
+    """A bullet of markdown that goes on in column 0 is another paragraph, or a heading."""
+    study = {"seeds": [0], "done": 0, "cells": 1, "claims": [], "gate": [], "gate_asked": False, "table": "main",
+             "command": "x", "envs": [], "arms": [], "failed": [{"env": "e", "arm": "a", "seed": 0, "error": "one\n# two"}]}  # fmt: skip
+    assert "\n# two" not in as_markdown(study)
+    assert "one\\n# two" in as_markdown(study)

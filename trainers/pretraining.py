@@ -64,9 +64,10 @@ def pretrain(
         config, policy, facts = found.config, found.policy, found.facts
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / "config.json", config.to_json())
-    write_json(path / "pretrain.json", facts)
     state = {"update": 0, "turns": 0, "config": config.to_json(), "config_digest": config.digest()}
-    return checkpoint.save(path / "checkpoints", 0, policy.net.state_dict(), {}, state, keep=1)
+    saved = checkpoint.save(path / "checkpoints", 0, policy.net.state_dict(), {}, state, keep=1)
+    write_json(path / "pretrain.json", facts)  # last: by it others tell that the start is whole
+    return saved
 
 
 def make_start(config: TrainConfig) -> tuple[TextScorer, dict[str, Any]]:

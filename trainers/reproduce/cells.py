@@ -2,16 +2,17 @@
 
 A directory of cells holds ``ENV/starts/s<seed>`` (the cloned start that all arms of a seed share) and ``ENV/ARM-s<seed>``.
 Cells are run seed by seed, all environments and arms of a seed before the next, so that a table of part of them is
-balanced. A cell that fails is told with its error and leaves the others alone.
+balanced. A cell that fails is told with its error and leaves the others alone. What stands in a cell's place but was made
+with other settings is refused before anything is run or written.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from triage_gym.errors import InputError
 from triage_gym.trainers.comparison import is_finished
@@ -20,8 +21,27 @@ from triage_gym.trainers.experiment import Job, run_jobs
 from triage_gym.trainers.probing import probe
 from triage_gym.trainers.progress import Progress
 from triage_gym.trainers.reproduce.arms import Arm
+from triage_gym.trainers.resuming import refused
+from triage_gym.trainers.run_dir import read_json
 from triage_gym.trainers.setups import setup_of
 from triage_gym.trainers.signals import Signals
+
+_OF_START: Final = (
+    "env",
+    "env_kwargs",
+    "split",
+    "task_types",
+    "limit",
+    "policy",
+    "width",
+    "demos",
+    "demo_noise",
+    "bc_epochs",
+    "bc_minibatch",
+    "seed",
+)
+"""What a start is made by; in all else the arms that share it may differ."""
+_NOT_OF_START: Final = tuple(f.name for f in fields(TrainConfig) if f.name not in _OF_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +127,13 @@ def run_cells(
         Why cells failed, by their name.
 
     Raises:
+        InputError: For runs or starts in ``run_dir`` that were made with other settings.
         Interrupted: (a SystemExit) after SIGTERM or SIGINT, when every running cell was saved.
     """
     if workers < 1:
         raise InputError(f"Expected `workers` to be at least 1, got {workers}")
     until = None if seconds is None else time.monotonic() + seconds
+    refuse_others(cells, run_dir)
     left = [cell for cell in cells if not is_finished(run_dir / cell.name, cell.config)]
     for env in dict.fromkeys(cell.env for cell in left):
         probe(replace(next(cell.config for cell in left if cell.env == env), judge="rule"))
@@ -129,6 +151,27 @@ def run_cells(
             errors |= run_jobs(jobs, workers, progress, signals, until)
         signals.leave_if_caught()
     return errors
+
+
+def refuse_others(cells: Sequence[Cell], run_dir: Path) -> None:
+    """See that nothing in the place of a cell, or of its start, is of other settings.
+
+    Raises:
+        InputError: For the first that is, with the settings that differ.
+    """
+    for cell in cells:
+        for place, allow in ((cell.name, ()), (cell.start, _NOT_OF_START)):
+            path = run_dir / place
+            made = path / ("config.json" if place == cell.name else "pretrain.json")
+            if not made.exists():
+                continue
+            old = TrainConfig.from_json(read_json(path / "config.json")).resolved()
+            if changed := refused(old, cell.config, allow):
+                said = ", ".join(f"{n} {getattr(old, n)!r} and not {getattr(cell.config, n)!r}" for n in changed)
+                raise InputError(
+                    f"Expected {path} to be of the settings asked for, got {said}; ask for those, choose another "
+                    "--run-dir, or remove it"
+                )
 
 
 def _starts(cells: Sequence[Cell], run_dir: Path) -> list[Job]:

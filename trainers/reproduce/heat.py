@@ -67,7 +67,7 @@ def as_markdown(found: Mapping[str, Any]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     out = [f"# Sensitivity on {found['env']}", "", line(head), line(["---"] * len(head)), *map(line, rows), ""]
-    return "\n".join([*out, *(f"- {remark}" for remark in remarks(found)), ""])
+    return "\n".join([*out, *(f"- {sanitize_line(remark)}" for remark in remarks(found)), ""])
 
 
 def as_page(found: Mapping[str, Any]) -> str:

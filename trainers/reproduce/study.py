@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from triage_gym.trainers.reproduce.cells import Cell, Plan, run_cells
 from triage_gym.trainers.reproduce.claims import checked, claims_of
 from triage_gym.trainers.reproduce.measures import LENGTH, METRICS, SUCCESS, Key, paired, paired_json
 from triage_gym.trainers.run_dir import read_json, write_json
+from triage_gym.trainers.signals import Interrupted
 
 GATE_TURNS = 250_000
 """Turns that the gate is measured with, on the starts of all seeds together, for all judges. At a start that solves little,
@@ -31,7 +33,11 @@ A* is almost all noise: 60,000 turns were too few to tell."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Study:
-    """What is to be reproduced."""
+    """What is to be reproduced.
+
+    Raises:
+        InputError: For a gate of less than 0 turns.
+    """
 
     table: str = "main"
     envs: tuple[str, ...] | None = None
@@ -45,6 +51,10 @@ class Study:
     """Held-out tasks; None for 200."""
     gate_turns: int = GATE_TURNS
     """Turns that the gate of the ablation table is measured with; 0 leaves it out."""
+
+    def __post_init__(self) -> None:
+        if self.gate_turns < 0:
+            raise InputError(f"Expected `gate_turns` to be at least 0, got {self.gate_turns}")
 
     def plan(self) -> Plan:
         """Its cells.
@@ -75,8 +85,9 @@ class Study:
         if self.arms is not None:
             words += ["--arms", ",".join(self.arms)]
         words += ["--seeds", ",".join(map(str, self.seeds))]
-        for name in ("turns", "eval_tasks"):
-            if getattr(self, name) is not None:
+        gate = {"gate_turns": GATE_TURNS} if self.table == "ablation" else {}
+        for name, plain in {"turns": None, "eval_tasks": None, **gate}.items():
+            if getattr(self, name) != plain:
                 words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         return shlex.join(words)
 
@@ -92,30 +103,49 @@ def reproduce(
 ) -> dict[str, Any]:
     """Run what is not done yet, and write ``reproduce.json``, ``table.md`` and ``reproduce.html`` into ``run_dir``.
 
+    They are written whatever ends it, a signal too, of what is done by then; the gate of the ablation table is measured last.
+
     Args:
         study: What.
         run_dir: Where; finished cells in it are kept.
         workers: Processes side by side.
-        seconds: Wall seconds after which no further cell is begun.
+        seconds: Wall seconds after which neither a further cell nor the gate is begun.
         progress: Called after each update of each cell.
         on_signal: As in :func:`~triage_gym.trainers.experiment.compare`.
 
     Returns:
         The content of ``reproduce.json``.
+
+    Raises:
+        InputError: For runs in ``run_dir`` that were made with other settings; nothing is written then.
+        Interrupted: (a SystemExit) after SIGTERM or SIGINT.
     """
+    until = None if seconds is None else time.monotonic() + seconds
     plan = study.plan()
     cells = plan.cells()
-    errors = run_cells(cells, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
+    try:
+        errors = run_cells(cells, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
+    except Interrupted:
+        _write(read(study, plan, cells, run_dir, {}), run_dir)
+        raise
     found = read(study, plan, cells, run_dir, errors)
+    _write(found, run_dir)
+    if found["gate_asked"] and (until is None or time.monotonic() < until):
+        found["gate"] = _gate(study, plan, measures.read_cells(cells, run_dir), run_dir, measuring=True)
+        _write(found, run_dir)
+    return found
+
+
+def _write(found: Mapping[str, Any], run_dir: Path) -> None:
+    run_dir.mkdir(parents=True, exist_ok=True)
     write_json(run_dir / "reproduce.json", found)
     for name, text in (("table.md", tables.as_markdown(found)), ("reproduce.html", tables.as_page(found))):
         with replacing(run_dir / name) as out:
             out.write(text.encode())
-    return found
 
 
 def read(study: Study, plan: Plan, cells: Sequence[Cell], run_dir: Path, errors: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that the cells say."""
+    """Everything that the cells say, and the gate where it was measured before."""
     results = measures.read_cells(cells, run_dir)
     layout = layout_of(study.table)
     names = [arm.name for arm in plan.arms]
@@ -147,7 +177,8 @@ def read(study: Study, plan: Plan, cells: Sequence[Cell], run_dir: Path, errors:
         },
         "over_envs": {name: _over(results, plan.envs, name, baseline) for name in names},
         "claims": checked(claims_of(study.table), results, plan.envs, names),
-        "gate": _gate(study, plan, results, run_dir, baseline),
+        "gate_asked": study.table == "ablation" and study.gate_turns > 0 and layout.baseline in names,
+        "gate": _gate(study, plan, results, run_dir, measuring=False),
     }
 
 
@@ -199,22 +230,28 @@ def _over(results: Mapping[Key, Any], envs: Sequence[str], arm: str, baseline: s
     }
 
 
-def _gate(study: Study, plan: Plan, results: Mapping[Key, Any], run_dir: Path, baseline: str) -> list[dict[str, Any]]:
-    """What counterfactuals on the baseline's policies foretold for each judge that TRIAGE was trained with.
+def _gate(
+    study: Study, plan: Plan, results: Mapping[Key, Any], run_dir: Path, *, measuring: bool
+) -> list[dict[str, Any]]:
+    """What counterfactuals on the start policies foretold for each judge that TRIAGE was trained with.
 
-    The policy is the start that all arms share: what is asked before a GPU week is asked before training.
+    The policy is the start that all arms share: what is asked before a GPU week is asked before training. Without
+    ``measuring`` only what was measured before is told. It foretells the gain over the layout's baseline, and says nothing
+    where that was not trained.
     """
     if study.table != "ablation" or not study.gate_turns:
         return []
+    baseline = layout_of(study.table).baseline
     judged = [arm for arm in plan.arms if (arm.judge or arm.name == "triage") and arm.changes.get("credit") == "triage"]
     out = []
     for env in plan.envs:
         seeds = [seed for seed in plan.seeds if (env, baseline, seed) in results]
         if not seeds or not judged:
             continue
-        found = _foretold(env, plan, judged, seeds, study.gate_turns, run_dir)
-        for arm in judged:
+        found = _foretold(env, judged, seeds, study.gate_turns, run_dir, measuring=measuring)
+        for arm in judged if found is not None else ():
             gain = paired(results, env, arm.name, baseline, SUCCESS)
+            assert found is not None
             known = found[arm.name]
             agrees = None if gain is None or known["foretold"] is None else known["foretold"] == (gain.mean > 0.0)
             out.append(
@@ -231,13 +268,18 @@ def _gate(study: Study, plan: Plan, results: Mapping[Key, Any], run_dir: Path, b
 
 
 def _foretold(
-    env: str, plan: Plan, arms: Sequence[Arm], seeds: Sequence[int], turns: int, run_dir: Path
-) -> dict[str, dict[str, Any]]:
-    """Findings by arm, kept in ``gate.json`` of the environment while they are for the same seeds and turns."""
+    env: str, arms: Sequence[Arm], seeds: Sequence[int], turns: int, run_dir: Path, *, measuring: bool
+) -> dict[str, dict[str, Any]] | None:
+    """Findings by arm, kept in ``gate.json`` of the environment while they are for the same seeds and turns.
+
+    None when there are none kept and ``measuring`` is off.
+    """
     asked = {"seeds": list(seeds), "turns": turns, "arms": [arm.name for arm in arms]}
     file = run_dir / env / "gate.json"
     if file.exists() and (kept := read_json(file)).get("asked") == asked:
         return dict(kept["found"])
+    if not measuring:
+        return None
     judges = {arm.name: nesting.inner(JUDGES[arm.judge or "rule"]) for arm in arms}
     facts = nesting.facts_needed(*judges.values())
     rows = []

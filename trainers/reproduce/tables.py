@@ -121,7 +121,7 @@ def gate_rows(study: Mapping[str, Any]) -> Rows:
                 gate["judge"],
                 f"{gate['corr_role']:+.3f}" if gate["corr_role"] is not None else NONE,
                 f"{gate['corr_outcome']:+.3f}" if gate["corr_outcome"] is not None else NONE,
-                "gain" if gate["foretold"] else "no gain",
+                NONE if gate["foretold"] is None else "gain" if gate["foretold"] else "no gain",
                 NONE if d is None else number(SUCCESS, d["mean"], d["half_width"], "+"),
                 NONE if gate["agrees"] is None else "yes" if gate["agrees"] else "no",
             ]
@@ -178,6 +178,8 @@ def remarks(study: Mapping[str, Any]) -> list[str]:
     if study["gate"]:
         known = [gate["agrees"] for gate in study["gate"] if gate["agrees"] is not None]
         said.append(f"The gate agrees with the sign of the gain in {sum(known)} of {len(known)} judges.")
+    elif study["gate_asked"]:
+        said.append("The gate was not measured: it is when the cells are done and time is left.")
     said += [f"failed: {run['env']}/{run['arm']}, seed {run['seed']}: {run['error']}" for run in study["failed"]]
     if done < of:
         said.append("Not all cells are done: the same command goes on where this one stopped.")
@@ -199,7 +201,7 @@ def as_markdown(study: Mapping[str, Any]) -> str:
     out = [f"# Table `{study['table']}`", "", f"`{study['command']}`", ""]
     for title, (head, rows) in blocks(study):
         out += [f"## {title}", "", line(head), line(["---"] * len(head)), *map(line, rows), ""]
-    out += ["## How to read it", "", *(f"- {remark}" for remark in remarks(study)), ""]
+    out += ["## How to read it", "", *(f"- {sanitize_line(remark)}" for remark in remarks(study)), ""]
     return "\n".join(out)
 
 

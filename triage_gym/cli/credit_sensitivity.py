@@ -44,6 +44,7 @@ class CreditSensitivity:
 
         need_trainer()
         from triage_gym.trainers.comparison import is_finished
+        from triage_gym.trainers.reproduce.cells import refuse_others
         from triage_gym.trainers.reproduce.heat import as_text
         from triage_gym.trainers.reproduce.sensitivity import Grid, axis_of, sensitivity
 
@@ -56,6 +57,7 @@ class CreditSensitivity:
         )
         seconds = None if self.budget is None else seconds_of(self.budget)
         cells = grid.plan().cells()
+        refuse_others(cells, self.run_dir)
         left = [cell for cell in cells if not is_finished(self.run_dir / cell.name, cell.config)]
         turns = sum(cell.config.turns for cell in left)
         say(f"{len(cells)} runs, {len(cells) - len(left)} of them done; {turns:,} turns to go, into {self.run_dir}")
@@ -65,7 +67,7 @@ class CreditSensitivity:
             found = sensitivity(
                 grid,
                 self.run_dir,
-                workers=self.workers or cores(),
+                workers=cores() if self.workers is None else self.workers,
                 seconds=seconds,
                 progress=progress,
                 on_signal=progress.stopping,

@@ -56,6 +56,7 @@ class Reproduce:
         need_trainer()
         from triage_gym.trainers.comparison import is_finished
         from triage_gym.trainers.reproduce import Study, reproduce
+        from triage_gym.trainers.reproduce.cells import refuse_others
         from triage_gym.trainers.reproduce.tables import as_text
 
         study = Study(
@@ -70,6 +71,7 @@ class Reproduce:
         path = self.run_dir or Path("runs") / f"reproduce-{self.table}"
         seconds = None if self.budget is None else seconds_of(self.budget)
         cells = study.plan().cells()
+        refuse_others(cells, path)
         left = [cell for cell in cells if not is_finished(path / cell.name, cell.config)]
         turns = sum(cell.config.turns for cell in left)
         say(f"{len(cells)} runs, {len(cells) - len(left)} of them done; {turns:,} turns to go, into {path}")
@@ -79,7 +81,7 @@ class Reproduce:
             found = reproduce(
                 study,
                 path,
-                workers=self.workers or cores(),
+                workers=cores() if self.workers is None else self.workers,
                 seconds=seconds,
                 progress=progress,
                 on_signal=progress.stopping,
