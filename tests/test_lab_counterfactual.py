@@ -478,6 +478,14 @@ def test_a_judge_that_is_not_there_is_refused() -> None:
             look(ROWS, **bad)
 
 
+@pytest.mark.parametrize("width", [0, 2])
+def test_rows_show_as_much_as_the_judge_of_a_run_sees(measured: Measured, width: int) -> None:
+    plain, narrow = (rows_of(measured, "probe", *more) for more in ((), (width,)))
+    assert max(len(r.window.past) for r in narrow) == width
+    assert max(len(r.window.past) for r in plain) > width
+    assert [r.window.action for r in narrow] == [r.window.action for r in plain]
+
+
 def test_rows_go_through_a_file_and_judges_label_them(measured: Measured, tmp_path: Path) -> None:
     from triage_gym.judges.rule import RuleJudge
 

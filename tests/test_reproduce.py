@@ -232,6 +232,18 @@ def test_a_study_writes_numbers_table_and_figure(done: tuple[Path, dict[str, Any
     )
 
 
+def test_a_cell_says_what_its_evaluation_says(done: tuple[Path, dict[str, Any]]) -> None:
+    path, study = done
+    for seed in ("0", "1"):
+        ends = json.loads((path / "minesweeper" / f"triage-s{seed}" / "eval.json").read_text())["evaluations"]
+        tasks = next(e["tasks"] for e in ends if e["mode"] == "sampled" and e["turns"] >= 300)
+        own = {name: value["by_seed"].get(seed) for name, value in study["summary"]["minesweeper"]["triage"].items()}
+        assert own["success"] == pytest.approx(sum(t["success"] for t in tasks) / 6)
+        failed = [t for t in tasks if not t["success"]]
+        explored = sum(t["e_posthoc"] for t in failed) / sum(t["length"] for t in failed)
+        assert own["e_in_failures"] == pytest.approx(explored)
+
+
 def test_finished_cells_are_kept_and_missing_ones_made(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     path, study = done
     copy = tmp_path / "copy"

@@ -241,8 +241,8 @@ def test_rules_are_asked_as_ever_and_nobody_is_warned_of_what_teaches_nothing(tm
 
 
 def test_evaluation_asks_the_rule_judge_alone(tmp_path: Path) -> None:
-    generic = {"name": "rule", "domain": "generic"}
-    assert posthoc_judge(corridor(judge=generic)).domain == "generic"  # type: ignore[attr-defined]
+    sokoban = {"name": "rule", "domain": "sokoban"}
+    assert posthoc_judge(corridor(judge=sokoban)).domain == "sokoban"  # type: ignore[attr-defined]
     assert posthoc_judge(corridor()).domain is None  # type: ignore[attr-defined]
     train(corridor(turns=1), tmp_path / "run")
     assert Flaky.calls == 1  # one update, three evaluations
@@ -300,3 +300,41 @@ def test_an_oracle_trains_on_a_household(tmp_path: Path) -> None:
     rows = list(read_lines(tmp_path / "run" / "metrics.jsonl"))
     assert all(row["role_failed"] == row["role_unjudged"] == 0.0 for row in rows)
     assert all("rule_agreement" in row for row in rows)
+
+
+# ---- what a judge sees, and what evaluations ask ----
+
+
+@pytest.mark.parametrize("width", [0, 2, 5])
+def test_first_and_second_judge_see_the_windows_asked_for(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    plain = BiasedJudge.judge
+
+    def watched(self: BiasedJudge, windows: Any) -> list[RoleLabel]:
+        seen.extend((len(w.past), len(w.future)) for w in windows)
+        return plain(self, windows)
+
+    monkeypatch.setattr(BiasedJudge, "judge", watched)
+    spec = {"name": "triage_gym.testing.biased_judge:BiasedJudge", "phrase": "2"}
+    asked = Judging(corridor(judge=spec, second_judge=spec, judge_window=width).resolved())
+    records = asked.label([record(12)], ())
+    assert seen == [(min(k, width), min(11 - k, width)) for k in range(12)]
+    first, seen[:] = set(seen), []
+    asked.by_second(records, np.random.default_rng(0), ())
+    assert seen
+    assert set(seen) <= first
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "rule",
+        {"name": "rule", "domain": "generic"},
+        {"name": "distorted", "of": {"name": "rule", "domain": "generic"}, "read_as": {"R": "N"}},
+        {"name": "distorted", "of": "rule", "noise": 0.5},
+    ],
+)
+def test_arms_with_other_judges_are_measured_alike(judge: Any) -> None:
+    """The yardstick of a task-blind arm is not task-blind: its R per success stands beside that of the others."""
+    found = posthoc_judge(small(judge=judge))
+    assert found.identity == posthoc_judge(small()).identity  # type: ignore[attr-defined]

@@ -112,8 +112,8 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
     try:
         measured = measure(config, policy, sampling, facts=nesting.facts_needed(judge))
         _check_turns(config, measured.spent)
-        rows = rows_of(measured, config.env)
-        labels = labels_of(judge, rows, measured)
+        rows = rows_of(measured, config.env, config.judge_window)
+        labels = labels_of(judge, rows, measured, config.judge_window)
     finally:
         nesting.close(judge)
     _check_answers(labels, config.judge_failures)

@@ -19,23 +19,24 @@ JUDGES = "judges"
 """The key of an origin under which the names of those stand that are judges."""
 
 
-def rows_of(measured: Measured, env: str) -> list[LabelledWindow]:
+def rows_of(measured: Measured, env: str, window: int = 5) -> list[LabelledWindow]:
     """A row for each turn, in the order in which they were measured.
 
     Args:
         measured: The turns.
         env: Name of the environment, for the ids.
+        window: Pairs of action and observation before and after the turn.
     """
     episodes: dict[int, str] = {}
     rows = []
     for turn in measured.turns:
         record = turn.record
         episode = episodes.setdefault(id(record), f"{env}/{record.group_id}/{len(episodes)}")
-        window = build_windows(record, outcome_text=measured.outcome_text, steps=range(turn.step, turn.step + 1))[0]
+        (seen,) = build_windows(record, window, window, measured.outcome_text, steps=range(turn.step, turn.step + 1))
         rows.append(
             LabelledWindow(
                 f"{episode}/{turn.step}",
-                window,
+                seen,
                 success=record.success,
                 delta=turn.a_star / measured.scale - turn.advantage,
                 origin=_origin(turn, episode, measured.scale),
@@ -73,14 +74,15 @@ def labelled(
     return rows
 
 
-def labels_of(judge: Judge, rows: Sequence[LabelledWindow], measured: Measured | None = None) -> list[RoleLabel]:
-    """What a judge says of each row; see :func:`labelled`."""
+def labels_of(
+    judge: Judge, rows: Sequence[LabelledWindow], measured: Measured | None = None, window: int = 5
+) -> list[RoleLabel]:
+    """What a judge says of each row; see :func:`labelled`. ``window`` as in :func:`rows_of`."""
     if measured is None or nesting.selection_of(judge) is None:
         return ask(judge, rows)[0]
     episodes = {id(turn.record): turn.record for turn in measured.turns}
-    whole = dict(
-        zip(episodes, label_records(list(episodes.values()), judge, outcome_text=measured.outcome_text), strict=True)
-    )
+    records = label_records(list(episodes.values()), judge, window, window, measured.outcome_text)
+    whole = dict(zip(episodes, records, strict=True))
     return [whole[id(turn.record)].labels[turn.step] for turn in measured.turns]
 
 

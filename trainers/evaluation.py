@@ -247,12 +247,12 @@ class Evaluator:
 def posthoc_judge(config: TrainConfig) -> Judge:
     """The rule judge of the run's domain, whatever its own judge is: evaluation asks no other, and costs nothing.
 
-    A rule judge that the run was given with options stays; beside a judge of another kind, that a domain has no rules is no
-    cause for a warning.
+    A rule judge that the run was given with options stays, but for one that was made task-blind: what arms are measured
+    by is the same for all. Beside a judge of another kind, that a domain has no rules is no cause for a warning.
     """
     spec = registry.config("judges", config.judge)
     judge: Judge = registry.make("judges", spec) if spec["name"] == "rule" else RuleJudge(warn=False)
-    return judge
+    return RuleJudge(warn=False) if isinstance(judge, RuleJudge) and judge.domain == "generic" else judge
 
 
 def load_policy(path: str | os.PathLike[str], attempts: int = 1) -> tuple[TextScorer, TrainConfig, dict[str, Any]]:

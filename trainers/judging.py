@@ -188,7 +188,7 @@ class Judging:
         if self.second is None:
             return Opinions([])
         with self._waiting(self.second, SAMPLE, self._second_deadline):
-            return compared(records, self.second, draw, text)
+            return compared(records, self.second, draw, text, window=self._window)
 
     def close(self) -> None:
         """Let go of what the judges hold open."""
@@ -201,6 +201,7 @@ def compared(
     draw: np.random.Generator,
     outcome_text: Sequence[str],
     most: int = SAMPLE,
+    window: int = 5,
 ) -> Opinions:
     """Labels of a random sample of newly acted segments, beside those that another judge gives.
 
@@ -213,17 +214,18 @@ def compared(
         draw: Draws the sample.
         outcome_text: Literals to redact.
         most: Segments of the sample, among those with a role from the run's own judge.
+        window: Pairs of action and observation that it sees before and after a segment.
     """
     places = [(i, k) for i, r in enumerate(records) for k in range(r.prefix_length, len(r)) if r.labels[k].role]
     seen = set()
     chosen: dict[int, list[Window]] = {}
     for at in draw.permutation(len(places)).tolist():
         i, k = places[at]
-        window = build_windows(records[i], outcome_text=outcome_text, steps=range(k, k + 1))[0]
-        until = (window.task, window.past, window.observation, window.action, window.earlier_actions)
+        (shown,) = build_windows(records[i], window, window, outcome_text, steps=range(k, k + 1))
+        until = (shown.task, shown.past, shown.observation, shown.action, shown.earlier_actions)
         if until not in seen:
             seen.add(until)
-            chosen.setdefault(i, []).append(window)
+            chosen.setdefault(i, []).append(shown)
         if len(seen) == most:
             break
     windows = [sorted(own, key=lambda w: w.step) for own in chosen.values()]

@@ -138,11 +138,12 @@ def over_rows(study: Mapping[str, Any]) -> Rows:
         rows.append(
             [
                 name,
+                "0" if iqm is None else str(iqm["n"]),
                 NONE if iqm is None else f"{100 * iqm['iqm']:.1f} [{100 * iqm['low']:.1f}, {100 * iqm['high']:.1f}]",
                 NONE if d is None else f"{number(SUCCESS, d['mean'], d['half_width'], '+')} ({d['positive']}/{d['n']})",
             ]
         )
-    return ["arm", "IQM of success, %", f"mean difference to {study['baseline']}, points"], rows
+    return ["arm", "runs", "IQM of success, %", f"mean difference to {study['baseline']}, points"], rows
 
 
 def blocks(study: Mapping[str, Any]) -> list[tuple[str, Rows]]:
@@ -220,7 +221,12 @@ def as_page(study: Mapping[str, Any]) -> str:
                 lines.append((arm["name"], "", colour, Interval(mean, mean - half, mean + half, d["n"], "t")))
         note = f"success less that of {study['baseline']}, points, seed by seed, 95 % t"
         figures.append(
-            element("section", element("h2", env), element("p", note, class_="note"), whiskers(lines, note, left=22))
+            element(
+                "section",
+                element("h2", env),
+                element("p", note, class_="note"),
+                element("div", whiskers(lines, note, left=26), class_="scroll wide", tabindex="0"),
+            )
         )
     tables = [element("section", element("h2", heading), _html(head, rows)) for heading, (head, rows) in blocks(study)]
     head = element(
