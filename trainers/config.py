@@ -34,7 +34,7 @@ FACTS: Final = ("entropy", "value")
 """Facts of each turn that the built-in policies can give a reflector."""
 FIVE_TYPES: Final = tuple(t for t in TASK_TYPES if t != "pick_two_obj_and_place")
 """The default ALFWorld training set: every task type but ``pick_two_obj_and_place``."""
-PolicyName = Literal["auto", "alfworld", "grid", "questions", "generic"]
+PolicyName = Literal["auto", "alfworld", "grid", "questions", "shop", "generic"]
 Guard = Literal["auto", "off"]
 
 
@@ -114,8 +114,8 @@ class TrainConfig:
     distill: bool = False
     """Train retries as if there had been no remark, so that the policy needs none later (as R3L does)."""
     policy: PolicyName = "auto"
-    """Features: ``alfworld``, ``grid`` (the boards of Minesweeper and Sokoban), ``questions`` (Search-QA), ``generic`` (hashed
-    words, any text environment) or ``auto`` (what was made for the environment, else ``generic``)."""
+    """Features: ``alfworld``, ``grid`` (the boards of Minesweeper and Sokoban), ``questions`` (Search-QA), ``shop``
+    (WebShop), ``generic`` (hashed words, any text environment) or ``auto`` (what was made for the environment, else ``generic``)."""
     width: int = 64
     """Size of the hidden state. Larger: more to express, slower."""
     groups_per_update: int = 8

@@ -13,6 +13,7 @@ from triage_gym.trainers.policy.features import Features
 from triage_gym.trainers.policy.grid_features import GridFeatures
 from triage_gym.trainers.policy.hashed_features import HashedFeatures
 from triage_gym.trainers.policy.question_features import QuestionFeatures
+from triage_gym.trainers.policy.shop_features import ShopFeatures
 from triage_gym.trainers.policy.text_scorer import TextScorer
 from triage_gym.trainers.probing import check_device
 
@@ -21,6 +22,7 @@ _BEST: Final[dict[str, str]] = {
     "minesweeper": "grid",
     "sokoban": "grid",
     "searchqa": "questions",
+    "webshop": "shop",
 }
 """What ``auto`` stands for, by environment; ``generic`` for the others."""
 
@@ -60,4 +62,6 @@ def _features(config: TrainConfig, remarks: bool) -> Features:
         return AlfworldFeatures(config.limit, remarks=remarks)
     if name == "questions":
         return QuestionFeatures(remarks=remarks)
+    if name == "shop":
+        return ShopFeatures(remarks=remarks)
     return GridFeatures(remarks=remarks) if name == "grid" else HashedFeatures(remarks=remarks)
