@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from triage_gym.cli.app import run
 from triage_gym.errors import InputError
-from triage_gym.trainers.reproduce.heat import as_markdown, as_text, heat_map, rows_of
+from triage_gym.trainers.reproduce.heat import as_markdown, as_page, as_text, heat_map, rows_of
 from triage_gym.trainers.reproduce.sensitivity import AXES, CONSTANT_SETS, Grid, axis_of
 
 
@@ -60,7 +60,7 @@ def test_each_group_size_has_its_own_reference() -> None:
     assert len(cells) == 6
 
 
-@pytest.mark.parametrize("text", ["lam", "lam=", "lam=x", "lam=-1", "noise=2", "group-size=1", "window=1.5", "speed=1", "lam=1,1",
+@pytest.mark.parametrize("text", ["lam", "lam=", "lam=x", "lam=-1", "noise=2", "group-size=1", "window=1.5", "speed=1", "lam=1,1", "lam=1,1.0",
                                   "constants=mine"])  # fmt: skip
 def test_bad_axes_are_refused(text: str) -> None:
     with pytest.raises(InputError):
@@ -74,12 +74,14 @@ def test_one_or_two_axes() -> None:
 
 
 def point(values: list[str], mean: float | None, difference: float | None) -> dict[str, Any]:
-    own = None if mean is None else {"mean": mean, "n": 2}
-    between = None if difference is None else {"mean": difference, "half_width": 0.1, "n": 2}
+    own = None if mean is None else {"mean": mean, "half_width": 0.05, "n": 2}
+    between = None if difference is None else {"mean": difference, "half_width": 0.1, "n": 1 if difference < 0 else 2}
     return {"point": values, "success": own, "reference": None, "difference": between}
 
 
 FOUND = {
+    "command": "triage-gym credit sensitivity",
+    "references": {"grpo+whiten": {"mean": 0.4, "half_width": 0.05, "n": 2}, "grpo+whiten,group-size=4": None},
     "env": "x", "turns": 100, "seeds": [0, 1], "cells": 6, "done": 4, "failed": [],
     "axes": [{"name": "lam", "values": ["0", "1"]}, {"name": "noise", "values": ["0", "0.3"]}],
     "points": [point(["0", "0"], 0.5, 0.1), point(["0", "0.3"], 0.4, -0.2), point(["1", "0"], 0.3, None),
@@ -90,13 +92,17 @@ FOUND = {
 def test_the_table_by_hand() -> None:
     title, rows = rows_of(FOUND)
     assert title == ["lam \\ noise", "0", "0.3"]
-    assert rows == [["0", "50.0 (n 2), +10.0 ± 10.0", "40.0 (n 2), -20.0 ± 10.0"], ["1", "30.0 (n 2)", "–"]]
+    assert rows == [["0", "50.0 (n 2), +10.0 ± 10.0", "40.0 (n 2), -20.0 ± 10.0 (n 1)"], ["1", "30.0 (n 2)", "–"]]
     assert "goes on where this one stopped" in as_text(FOUND)
     assert "| 0 | 50.0" in as_markdown(FOUND)
+    assert "Held against: grpo+whiten 40.0 ± 5.0 (n 2); grpo+whiten,group-size=4 –." in as_text(FOUND)
+    assert "50.0 (n 2), +10.0 ± 10.0</td>" in as_page(FOUND)
     drawn = heat_map(FOUND)
     assert drawn.count("<rect") == 4
     assert 'fill-opacity="0.70"' in drawn
     assert 'fill-opacity="0.40"' in drawn
+    assert ">-20.0 ± 10.0</text>" in drawn
+    assert ">n 1</text>" in drawn
 
 
 def test_a_small_grid_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,3 +117,11 @@ def test_a_small_grid_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixt
     # λ = 0 is grpo+whiten, turn by turn.
     assert found["points"][0]["difference"]["values"] == [0.0, 0.0]
     assert "<svg" in (tmp_path / "sensitivity.html").read_text()
+    made = "triage-gym credit sensitivity --env minesweeper --over lam=0,0.2 --seeds 0,1 --turns 150 --eval-tasks 4"
+    assert found["command"] == made
+    assert made in (tmp_path / "sensitivity.md").read_text()
+    kept = (tmp_path / "sensitivity.md").read_bytes()
+    words[words.index("150")] = "200"
+    assert run(words) == 1
+    assert "turns 150 and not 200" in capsys.readouterr().err
+    assert (tmp_path / "sensitivity.md").read_bytes() == kept

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from triage_gym.display import sanitize_line, table
 from triage_gym.report.markup import Markup, element, policy, raw
+from triage_gym.trainers.reproduce.tables import html_table
 
 NONE: Final = "–"
 HOW: Final = (
     "Each cell: held-out success in % with its n, and points over grpo+whiten on the same seeds ± half of a 95 % t interval. "
     "Nothing corrects for the number of cells: the best of a grid is better by luck too."
 )
-_CELL, _LEFT, _TOP = 96, 150, 40
+_WIDTH, _HEIGHT, _LEFT, _TOP = 116, 62, 96, 40
 
 
 def _cell(point: Mapping[str, Any]) -> str:
@@ -25,8 +26,22 @@ def _cell(point: Mapping[str, Any]) -> str:
     shown = f"{100 * own['mean']:.1f} (n {own['n']})"
     if difference is None:
         return shown
+    pairs = "" if difference["n"] == own["n"] else f" (n {difference['n']})"
+    return f"{shown}, {_points(difference)}{pairs}"
+
+
+def _points(difference: Mapping[str, Any]) -> str:
     half = "" if difference["half_width"] is None else f" ± {100 * difference['half_width']:.1f}"
-    return f"{shown}, {100 * difference['mean']:+.1f}{half}"
+    return f"{100 * difference['mean']:+.1f}{half}"
+
+
+def _references(found: Mapping[str, Any]) -> str:
+    """What the runs that points are held against came to."""
+    shown = []
+    for name, own in found["references"].items():
+        half = "" if own is None or own["half_width"] is None else f" ± {100 * own['half_width']:.1f}"
+        shown.append(f"{name} {NONE}" if own is None else f"{name} {100 * own['mean']:.1f}{half} (n {own['n']})")
+    return f"Held against: {'; '.join(shown)}."
 
 
 def rows_of(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -46,7 +61,7 @@ def remarks(found: Mapping[str, Any]) -> list[str]:
     """What must be said beside the grid."""
     seeds = ", ".join(map(str, found["seeds"]))
     done = f"{found['done']} of {found['cells']} runs are done"
-    said = [f"{found['env']}, {found['turns']:,} turns, seeds {seeds}; {done}.", HOW]
+    said = [f"{found['env']}, {found['turns']:,} turns, seeds {seeds}; {done}.", _references(found), HOW]
     said += [f"failed: {run['arm']}, seed {run['seed']}: {run['error']}" for run in found["failed"]]
     if found["done"] < found["cells"]:
         said.append("Not all runs are done: the same command goes on where this one stopped.")
@@ -66,7 +81,16 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-    out = [f"# Sensitivity on {found['env']}", "", line(head), line(["---"] * len(head)), *map(line, rows), ""]
+    out = [
+        f"# Sensitivity on {found['env']}",
+        "",
+        f"`{found['command']}`",
+        "",
+        line(head),
+        line(["---"] * len(head)),
+        *map(line, rows),
+        "",
+    ]
     return "\n".join([*out, *(f"- {sanitize_line(remark)}" for remark in remarks(found)), ""])
 
 
@@ -84,12 +108,14 @@ def as_page(found: Mapping[str, Any]) -> str:
         raw("style", style),
     )
     notes = [element("p", remark, class_="note") for remark in remarks(found)]
-    main = element("main", element("h1", title), heat_map(found), notes, class_="wrap")
+    main = element("main", element("h1", title), heat_map(found), notes, html_table(*rows_of(found)), class_="wrap")
     return "<!doctype html>\n" + element("html", head, element("body", main), lang="en") + "\n"
 
 
 def heat_map(found: Mapping[str, Any]) -> Markup:
-    """Each cell shaded by its difference to the reference: green above, red below, the stronger the further."""
+    """Each cell shaded by its difference to the reference: one colour above, another below, the stronger the further.
+
+    In it success, the difference with half of its interval, and the pairs of the latter."""
     axes, points = found["axes"], {tuple(p["point"]): p for p in found["points"]}
     down = axes[0]["values"]
     across = axes[1]["values"] if len(axes) > 1 else [""]
@@ -99,14 +125,14 @@ def heat_map(found: Mapping[str, Any]) -> Markup:
     if len(axes) > 1:
         body.append(element("text", axes[1]["name"], x=str(_LEFT), y="12"))
     for j, value in enumerate(across):
-        body.append(element("text", value, x=str(_LEFT + _CELL * j + _CELL // 2), y="32", text_anchor="middle"))
+        body.append(element("text", value, x=str(_LEFT + _WIDTH * j + _WIDTH // 2), y="32", text_anchor="middle"))
     for i, own in enumerate(down):
-        y = _TOP + 44 * i
-        body.append(element("text", own, x="0", y=str(y + 26)))
+        y = _TOP + _HEIGHT * i
+        body.append(element("text", own, x="0", y=str(y + _HEIGHT // 2)))
         for j, value in enumerate(across):
             point = points[(own, value) if len(axes) > 1 else (own,)]
-            body += _square(point, _LEFT + _CELL * j, y, most, f"{own} {value}".strip())
-    width, height = _LEFT + _CELL * len(across) + 10, _TOP + 44 * len(down) + 10
+            body += _square(point, _LEFT + _WIDTH * j, y, most, f"{own} {value}".strip())
+    width, height = _LEFT + _WIDTH * len(across) + 10, _TOP + _HEIGHT * len(down) + 10
     box = f"0 0 {width} {height}"
     label = f"Points over grpo+whiten by {' and '.join(axis['name'] for axis in axes)}"
     svg = element("svg", body, class_="chart", role="img", aria_label=label, viewBox=box, width=str(width))
@@ -115,15 +141,16 @@ def heat_map(found: Mapping[str, Any]) -> Markup:
 
 def _square(point: Mapping[str, Any], x: int, y: int, most: float, name: str) -> list[Markup]:
     difference, own = point["difference"], point["success"]
-    size = {"x": str(x), "y": str(y), "width": str(_CELL - 4), "height": "40"}
+    size = {"x": str(x), "y": str(y), "width": str(_WIDTH - 4), "height": str(_HEIGHT - 4)}
     if difference is None or own is None:
         return [element("rect", **size, fill="none", stroke="currentColor", stroke_opacity="0.3")]
     share = min(1.0, abs(difference["mean"]) / most)
     colour = "role-D" if difference["mean"] >= 0.0 else "role-R"
     title = element("title", f"{name}: {_cell(point)}")
-    middle = str(x + (_CELL - 4) // 2)
+    middle = str(x + (_WIDTH - 4) // 2)
     return [
         element("rect", title, **size, class_=f"area {colour}", fill_opacity=f"{0.1 + 0.6 * share:.2f}"),
         element("text", f"{100 * own['mean']:.1f}", x=middle, y=str(y + 17), text_anchor="middle"),
-        element("text", f"{100 * difference['mean']:+.1f}", x=middle, y=str(y + 34), text_anchor="middle"),
+        element("text", _points(difference), x=middle, y=str(y + 33), text_anchor="middle"),
+        element("text", f"n {difference['n']}", x=middle, y=str(y + 49), text_anchor="middle"),
     ]

@@ -7,6 +7,7 @@ reference, since GRPO's baseline is another one too.
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,10 @@ from triage_gym.files import replacing
 from triage_gym.trainers.progress import Progress
 from triage_gym.trainers.reproduce import heat
 from triage_gym.trainers.reproduce.arms import Arm, distorted
-from triage_gym.trainers.reproduce.cells import Plan, run_cells
+from triage_gym.trainers.reproduce.cells import Cell, Plan, run_cells
 from triage_gym.trainers.reproduce.measures import SUCCESS, paired, paired_json, read_cells, summary
 from triage_gym.trainers.run_dir import write_json
+from triage_gym.trainers.signals import Interrupted
 
 CONSTANT_SETS: Final[Mapping[str, tuple[float, float, float, float]]] = {
     "paper": (1.0, 0.5, -0.1, -0.5),
@@ -94,10 +96,11 @@ def axis_of(text: str) -> Axis:
     """
     name, equals, rest = text.partition("=")
     values = tuple(value for value in rest.split(",") if value)
-    if name not in AXES or not equals or not values or len(set(values)) < len(values):
+    if name not in AXES or not equals or not values:
         raise InputError(f"Expected an axis such as lam=0,0.1,0.2 out of {sorted(AXES)}, got {text!r}")
-    for value in values:
-        AXES[name](value)
+    settings = [AXES[name](value) for value in values]
+    if twice := [value for i, value in enumerate(values) if settings[i] in settings[:i]]:
+        raise InputError(f"Expected different values of {name}, got {twice[0]} again in {text!r}")
     return Axis(name, values)
 
 
@@ -146,6 +149,17 @@ class Grid:
         common = {name: getattr(self, name) for name in ("turns", "eval_tasks") if getattr(self, name) is not None}
         return Plan((self.env,), tuple(arms.values()), self.seeds, common)
 
+    @property
+    def command(self) -> str:
+        """The command line that makes it."""
+        words = ["triage-gym", "credit", "sensitivity", "--env", self.env, "--over"]
+        words += [f"{axis.name}={','.join(axis.values)}" for axis in self.axes]
+        words += ["--seeds", ",".join(map(str, self.seeds))]
+        for name in ("turns", "eval_tasks"):
+            if getattr(self, name) is not None:
+                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+        return shlex.join(words)
+
     def name(self, point: Sequence[str]) -> str:
         """Name of a point's runs."""
         return ",".join(f"{axis.name}={value}" for axis, value in zip(self.axes, point, strict=True))
@@ -162,6 +176,8 @@ def sensitivity(
 ) -> dict[str, Any]:
     """Run what is not done yet, and write ``sensitivity.json``, ``sensitivity.md`` and ``sensitivity.html``.
 
+    They are written whatever ends it, a signal too, of what is done by then.
+
     Args:
         grid: What.
         run_dir: Where; finished cells in it are kept.
@@ -172,9 +188,24 @@ def sensitivity(
 
     Returns:
         The content of ``sensitivity.json``.
+
+    Raises:
+        InputError: For runs in ``run_dir`` that were made with other settings; nothing is written then.
+        Interrupted: (a SystemExit) after SIGTERM or SIGINT.
     """
     cells = grid.plan().cells()
-    errors = run_cells(cells, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
+    try:
+        errors = run_cells(cells, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
+    except Interrupted:
+        _write(read(grid, cells, run_dir, {}), run_dir)
+        raise
+    found = read(grid, cells, run_dir, errors)
+    _write(found, run_dir)
+    return found
+
+
+def read(grid: Grid, cells: Sequence[Cell], run_dir: Path, errors: Mapping[str, str]) -> dict[str, Any]:
+    """Everything that the cells say."""
     results = read_cells(cells, run_dir)
     points = []
     for point in grid.points():
@@ -187,19 +218,25 @@ def sensitivity(
                 "difference": paired_json(paired(results, grid.env, name, reference, SUCCESS)),
             }
         )
-    found = {
+    references = dict.fromkeys(grid.reference(point) for point in grid.points())
+    return {
         "schema": 1,
+        "command": grid.command,
         "env": grid.env,
         "axes": [{"name": axis.name, "values": list(axis.values)} for axis in grid.axes],
         "seeds": list(grid.seeds),
         "turns": cells[0].config.turns,
+        "references": {name: summary(results, grid.env, name, SUCCESS) for name in references},
         "points": points,
         "cells": len(cells),
         "done": len(results),
         "failed": [{"arm": c.arm, "seed": c.seed, "error": errors[c.name]} for c in cells if c.name in errors],
     }
+
+
+def _write(found: Mapping[str, Any], run_dir: Path) -> None:
+    run_dir.mkdir(parents=True, exist_ok=True)
     write_json(run_dir / "sensitivity.json", found)
     for file, text in (("sensitivity.md", heat.as_markdown(found)), ("sensitivity.html", heat.as_page(found))):
         with replacing(run_dir / file) as out:
             out.write(text.encode())
-    return found

@@ -228,7 +228,9 @@ def as_page(study: Mapping[str, Any]) -> str:
                 element("div", whiskers(lines, note, left=26), class_="scroll wide", tabindex="0"),
             )
         )
-    tables = [element("section", element("h2", heading), _html(head, rows)) for heading, (head, rows) in blocks(study)]
+    tables = [
+        element("section", element("h2", heading), html_table(head, rows)) for heading, (head, rows) in blocks(study)
+    ]
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -243,7 +245,8 @@ def as_page(study: Mapping[str, Any]) -> str:
     return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
 
 
-def _html(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    """A table that scrolls where the page is narrow."""
     top = element("tr", [element("th", cell, scope="col") for cell in head])
     lines = [
         element("tr", element("th", row[0], scope="row"), [element("td", cell) for cell in row[1:]]) for row in rows
