@@ -180,10 +180,16 @@ def _short(text: str) -> Iterable[str]:
         yield text
 
 
+@lru_cache(maxsize=32_768)
+def _held(text: str) -> frozenset[str]:
+    """The words of a passage or a label, in lower case."""
+    return frozenset([word.lower() for word in _WORD.findall(text)])
+
+
 def overlap(label: str, parts: Parts) -> int:
     """How many words of what is asked for a label has."""
-    words = {word.lower() for word in _WORD.findall(label)}
-    return sum(word in words or f"{word}s" in words for word in dict.fromkeys(parts.asked))
+    words = _held(label)
+    return len([word for word in dict.fromkeys(parts.asked) if word in words or f"{word}s" in words])
 
 
 def titles_of(passages: Sequence[str]) -> list[str]:
@@ -200,11 +206,6 @@ def words_of(text: str) -> list[str]:
 def is_bridge(question: str) -> bool:
     """Whether what is told of the subject is told in a relative clause."""
     return re.search(r"\b(?:whose|that)\b", question) is not None
-
-
-@lru_cache(maxsize=8192)
-def _held(passage: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in _WORD.findall(passage))
 
 
 def titles_that_hold(passages: Sequence[str], told: frozenset[str]) -> frozenset[str]:
@@ -243,6 +244,12 @@ def answers(question: str, passages: Sequence[str]) -> list[Span]:
         question: The question.
         passages: All that were shown so far, in order.
     """
+    return list(_answers(question, tuple(passages)))
+
+
+@lru_cache(maxsize=1024)
+def _answers(question: str, passages: tuple[str, ...]) -> tuple[Span, ...]:
+    """See :func:`answers`: the environment, the expert and the policy ask for the same ones in turn."""
     parts = parts_of(question)
     found: dict[str, tuple[int, int, Span]] = {}
     number = 0
@@ -253,4 +260,4 @@ def answers(question: str, passages: Sequence[str]) -> list[Span]:
                 found[span.text] = (-shared, number, span)
             number += 1
     ranked = sorted(found.values(), key=lambda x: x[:2])
-    return [span for _, _, span in ranked[:MOST_ANSWERS]]
+    return tuple([span for _, _, span in ranked[:MOST_ANSWERS]])

@@ -110,6 +110,11 @@ def _read(task: str, observation: str) -> _Read:
 
 
 @lru_cache(maxsize=65_536)
+def _action(command: str) -> shop.Action:
+    return shop.parse_action(command)
+
+
+@lru_cache(maxsize=65_536)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(shop.stems_of(text))
 
@@ -148,7 +153,7 @@ class ShopFeatures:
         keys = []
         for command in admissible:
             bits = memory.bits.get(command, 0)
-            name, argument = shop.parse_action(command)
+            name, argument = _action(command)
             if name == "click" and argument in read.offers:
                 own, place = read.offers[argument]
                 bits |= own | (OPENED if argument in trail.opened else 0)
