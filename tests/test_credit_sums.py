@@ -157,6 +157,8 @@ def test_the_sign_guard_keeps_failures_below_zero() -> None:
     assert lists(Triage(whiten=False, lam=2.0)(batch))[1] == [1.0, -2.0]
     after = rule.terms(batch)[1]
     assert np.allclose(after.advantage, after.outcome + after.role)
+    middle = [record("D", x) for x in (0.1, 0.2, 0.3, 0.2)]  # the mean rounds, and 0.2 is no failure
+    assert lists(rule(middle))[1] == [2.0]
 
 
 # Similar anchors --------------------------------------------------------------------------------------------------------

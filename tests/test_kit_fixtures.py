@@ -60,14 +60,14 @@ def test_the_fixtures_work_in_another_project(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["triage_gym.testing.fixtures"]\n')
     (tmp_path / "test_it.py").write_text(PROJECT)
     first = pytest_in(tmp_path)
-    assert "1 failed, 9 passed" in first
+    assert "1 failed, 10 passed" in first
     assert "record it once" in first
-    assert "10 passed" in pytest_in(tmp_path, "--record-episodes")
-    assert "10 passed" in pytest_in(tmp_path)
+    assert "11 passed" in pytest_in(tmp_path, "--record-episodes")
+    assert "11 passed" in pytest_in(tmp_path)
     golden = tmp_path / "golden" / "cellar.jsonl"
     golden.write_text(golden.read_text().replace("Drips: ", "Drops: ", 1))
     changed = pytest_in(tmp_path)
-    assert "1 failed, 9 passed" in changed
+    assert "1 failed, 10 passed" in changed
     assert "cellar.jsonl, answer 0: observation" in changed
 
 

@@ -143,7 +143,9 @@ def test_every_fault_is_an_answer_or_a_typed_failure_in_time(mode: str) -> None:
     assert usage["completion_tokens"] == (0 if mode == "nan-usage" else 7 * billed)
     assert usage["answers"] + usage["failures"] == 3
     assert usage["failures"] == usage.get(f"failed_{OUTCOMES.get(mode)}", 0)
-    assert usage["requests"] == requests
+    # One that was given up before the server got to it, on a busy machine, was asked all the same.
+    assert requests <= usage["requests"]
+    assert mode == "hang" or usage["requests"] == requests
     assert all(KEY not in str(one) for one in found)
 
 

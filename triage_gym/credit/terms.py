@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triage_gym.credit.batch import Segments
-from triage_gym.credit.whitening import whiten
+from triage_gym.credit.whitening import ROUNDING, whiten
 from triage_gym.errors import InputError
 from triage_gym.protocols import Advantages, CreditRule
 from triage_gym.records import EpisodeRecord
@@ -108,8 +108,8 @@ def combine(
     if whitened and raw.after_whitening:
         outcome = whiten(outcome, counted, eps)
     if raw.sign_guard:
-        # What is left of a bonus: as much as brings the segment to 0.
-        role = np.where((outcome < 0.0) & (role > -outcome), -outcome, role)
+        # What is left of a bonus: as much as brings the segment to 0. A mean's rounding is no failure.
+        role = np.where((outcome < -ROUNDING) & (role > -outcome), -outcome, role)
     advantage = outcome + role
     if whitened and not raw.after_whitening:
         advantage = whiten(advantage, counted, eps)
