@@ -27,7 +27,7 @@ from triage_gym.trainers.reproduce.arms import JUDGES, LAYOUTS, TABLES, Arm, lay
 from triage_gym.trainers.reproduce.claims import CLAIMS, Claim, checked, claims_of
 from triage_gym.trainers.reproduce.measures import over_envs, paired, paired_over_envs, summary
 from triage_gym.trainers.reproduce.paper import beside
-from triage_gym.trainers.reproduce.tables import as_markdown, as_text, gate_rows
+from triage_gym.trainers.reproduce.tables import as_markdown, as_text, gate_rows, pair_rows
 from triage_gym.trainers.setups import SETUPS, setup_of
 from triage_gym.trainers.signals import Interrupted
 from triage_gym.trainers.tasks import make_env
@@ -172,6 +172,26 @@ def test_what_was_not_measured_is_undecided() -> None:
     assert Claim("", "a", "b").verdict(paired_difference([0.3], [0.0])) == "undecided"
 
 
+def test_seeds_that_happen_to_agree_decide_nothing() -> None:
+    """Two seeds of six tasks each, both half of them better: ± 0 is no certainty. Equal arms are level all the same."""
+    assert Claim("", "a", "b").verdict(paired_difference([0.5, 0.5], [0.0, 0.0])) == "undecided"
+    assert Claim("", "a", "b", kind="level").verdict(paired_difference([0.3, 0.3], [0.0, 0.0])) == "undecided"
+    assert Claim("", "a", "b", kind="level").verdict(paired_difference([0.3, 0.4], [0.3, 0.4])) == "holds"
+
+
+def test_tables_of_retries_tell_the_differences_of_every_attempt() -> None:
+    d = {"mean": 0.1, "half_width": 0.05, "n": 2, "positive": 2, "values": [0.1, 0.1]}
+    study = {"baseline": "b", "passes": True, "arms": [{"name": "a"}, {"name": "b"}],
+             "paired": {"x": {"a": {"success": d, "pass@2": {**d, "mean": 0.2}, "pass@3": {**d, "mean": 0.3}}}}}  # fmt: skip
+    title, rows = pair_rows(study, "x")
+    assert title[1:4] == ["success, points", "pass@2, points", "pass@3, points"]
+    assert rows == [
+        ["a − b", "+10.0 ± 5.0 (2/2)", "+20.0 ± 5.0 (2/2)", "+30.0 ± 5.0 (2/2)", "–", "–", "–", "+10.0, +10.0"]
+    ]
+    title, rows = pair_rows({**study, "passes": False}, "x")
+    assert len(title) == len(rows[0]) == 6
+
+
 def test_claims_are_checked_where_they_are_made() -> None:
     results = found(a=[0.5, 0.51, 0.5], b=[0.1, 0.12, 0.1])
     claims = (Claim("a wins", "a", "b"), Claim("only there", "a", "b", envs=("y",)), Claim("no arm", "a", "c"))
@@ -265,6 +285,9 @@ def test_no_time_begins_nothing_and_says_so(tmp_path: Path) -> None:
     assert (study["done"], study["failed"]) == (0, [])
     assert "not run" in as_text(study)
     assert "goes on where this one stopped" in as_text(study)
+    page = (tmp_path / "reproduce.html").read_text()
+    assert "No intervals yet" in page
+    assert "nothing differs" not in page
 
 
 def test_a_cell_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ class Claim:
         """What the difference ``first - second`` says of the claim."""
         if found is None or found.half_width is None:
             return "undecided"
+        if found.half_width == 0.0 and found.mean != 0.0:
+            return "undecided"  # few tasks and seeds that happen to agree: no spread to judge by is not certainty
         low, high = found.mean - found.half_width, found.mean + found.half_width
         if self.kind == "above":
             return "holds" if low > self.least else "does not hold" if high < self.least else "undecided"

@@ -32,9 +32,17 @@ def number(metric: str, mean: float, half: float | None, sign: str = "") -> str:
 
 def arm_rows(study: Mapping[str, Any], env: str) -> Rows:
     """Title and rows of what each arm came to on one environment."""
-    passes = [name for name in ("pass@2", "pass@3") if study["passes"]]
+    passes = _passes(study)
     metrics = [SUCCESS, *passes, "auc", "length_success", "r_per_success", "e_in_failures", "turns_per_success"]
-    title = ["arm", "n", "success, %", "IQM, %", *passes, *(METRICS[m] for m in metrics[1 + len(passes) :]), "paper, %"]
+    title = [
+        "arm",
+        "n",
+        "success, %",
+        "IQM, %",
+        *(f"{name}, %" for name in passes),
+        *(METRICS[m] for m in metrics[1 + len(passes) :]),
+        "paper, %",
+    ]
     rows = []
     for arm in study["arms"]:
         cells = study["summary"][env][arm["name"]]
@@ -68,6 +76,11 @@ def arm_rows(study: Mapping[str, Any], env: str) -> Rows:
     return title, rows
 
 
+def _passes(study: Mapping[str, Any]) -> list[str]:
+    """Success within more than one attempt, where tables tell of retries."""
+    return ["pass@2", "pass@3"] if study["passes"] else []
+
+
 def _name(arm: Mapping[str, Any]) -> str:
     return f"{arm['name']} (control)" if arm["control"] else str(arm["name"])
 
@@ -92,12 +105,21 @@ def pair_rows(study: Mapping[str, Any], env: str) -> Rows:
                     NONE
                     if (d := found.get(metric)) is None
                     else f"{number(metric, d['mean'], d['half_width'], '+')} ({d['positive']}/{d['n']})"
-                    for metric in (SUCCESS, "auc", LENGTH, "r_per_success")
+                    for metric in (SUCCESS, *_passes(study), "auc", LENGTH, "r_per_success")
                 ),
                 NONE if success is None else ", ".join(f"{100 * v:+.1f}" for v in success["values"]),
             ]
         )
-    return ["difference", "success, points", "training success", "length, %", "R per success", "by seed"], rows
+    passes = [f"{name}, points" for name in _passes(study)]
+    return [
+        "difference",
+        "success, points",
+        *passes,
+        "training success, points",
+        "length, %",
+        "R per success",
+        "success by seed",
+    ], rows
 
 
 def claim_rows(study: Mapping[str, Any]) -> Rows:
@@ -220,14 +242,9 @@ def as_page(study: Mapping[str, Any]) -> str:
                 colour = "role-N" if arm["control"] else "role-D"
                 lines.append((arm["name"], "", colour, Interval(mean, mean - half, mean + half, d["n"], "t")))
         note = f"success less that of {study['baseline']}, points, seed by seed, 95 % t"
-        figures.append(
-            element(
-                "section",
-                element("h2", env),
-                element("p", note, class_="note"),
-                element("div", whiskers(lines, note, left=26), class_="scroll wide", tabindex="0"),
-            )
-        )
+        none = element("p", "No intervals yet: no arm has two seeds in common with it.", class_="note")
+        drawn = element("div", whiskers(lines, note, left=26), class_="scroll wide", tabindex="0") if lines else none
+        figures.append(element("section", element("h2", env), element("p", note, class_="note"), drawn))
     tables = [
         element("section", element("h2", heading), html_table(head, rows)) for heading, (head, rows) in blocks(study)
     ]
