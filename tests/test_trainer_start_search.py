@@ -20,6 +20,7 @@ from triage_gym.trainers import start_search
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.pretraining import make_start, pretrain
 from triage_gym.trainers.start_search import LADDER, Tried, find_start
+from triage_gym.trainers.tasks import EVAL_SEED
 
 SOKOBAN = TrainConfig(env="sokoban", limit=7, tasks=40, width=16, credit="grpo")
 
@@ -32,7 +33,8 @@ def success(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]
         asked: list[Any] = []
 
         class Played:
-            def __init__(self, config: TrainConfig, judge: None) -> None:
+            def __init__(self, config: TrainConfig, judge: None, *, first_seed: int) -> None:
+                assert config.tasks <= first_seed <= EVAL_SEED - config.eval_tasks
                 asked.append((config.split, config.eval_split, config.eval_tasks))
 
             def run(self, policy: int) -> Any:
@@ -92,6 +94,15 @@ def test_a_range_that_is_none_is_refused(target: tuple[float, float]) -> None:
 def test_a_random_start_in_the_range_needs_no_demonstrations(success: Any) -> None:
     success(lambda demos: 0.1)
     assert find_start(SOKOBAN).config.demos == 0
+
+
+def test_an_environment_without_splits_is_measured_on_seeds_that_are_never_tested_on() -> None:
+    config = TrainConfig(env="triage_gym.testing.probes:EndlessReading", limit=8, tasks=20, width=8, credit="grpo")
+    evaluator = start_search.Evaluator(config.resolved(), None, first_seed=start_search.FAR)
+    seeds = {evaluator._start(n)[0] for n in range(config.eval_tasks)}
+    evaluator.close()
+    assert seeds.isdisjoint(range(EVAL_SEED, EVAL_SEED + 10_000))
+    assert seeds.isdisjoint(range(config.tasks))
 
 
 def test_the_start_is_the_one_of_that_number_and_is_found_again(tmp_path: Path) -> None:

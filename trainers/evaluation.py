@@ -161,14 +161,17 @@ class Evaluator:
         judge: Asked after the episodes are over; None asks nobody.
         measure: Whether to measure, where failures are retried, what remarks change in the policy and which pivots the
             environment's expert would have named. It costs a second look at each turn of a retry.
+        first_seed: Seed of the first task, where tasks are named by seed; the held-out ones by default.
 
     Raises:
         InputError: When there is no task to evaluate on.
     """
 
-    def __init__(self, config: TrainConfig, judge: Judge | None, *, measure: bool = False) -> None:
+    def __init__(
+        self, config: TrainConfig, judge: Judge | None, *, measure: bool = False, first_seed: int = EVAL_SEED
+    ) -> None:
         self._config, self._judge = config, judge
-        self._tasks = Tasks(config, config.eval_split, config.eval_tasks, EVAL_SEED)
+        self._tasks = Tasks(config, config.eval_split, config.eval_tasks, first_seed)
         members = min(_SIDE_BY_SIDE, len(self._tasks))
         self._attempts = config.eval_attempts or 1
         plan = Plan.of(config, self._attempts, measure=measure and self._attempts > 1)

@@ -16,6 +16,7 @@ from triage_gym.errors import InputError
 from triage_gym.statistics import Interval, wilson
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.counterfactual import calibration_split
+from triage_gym.trainers.counterfactual_rounds import FAR
 from triage_gym.trainers.evaluation import Evaluator
 from triage_gym.trainers.policy.text_scorer import TextScorer
 from triage_gym.trainers.pretraining import make_start
@@ -85,7 +86,8 @@ def find_start(config: TrainConfig, target: tuple[float, float] = (0.05, 0.15), 
     measured = dataclasses.replace(
         config, eval_split=calibration_split(config), eval_tasks=tasks, eval_attempts=1, verify=None
     )
-    evaluator = Evaluator(measured, None)
+    # Where there are no splits the seeds alone keep what is tested on apart.
+    evaluator = Evaluator(measured, None, first_seed=FAR)
     tried: dict[int, Tried] = {}
 
     def clone(demos: int) -> tuple[TextScorer, dict[str, Any], float]:
