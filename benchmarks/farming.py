@@ -8,7 +8,7 @@ It needs the extra ``train`` and the data of the environments; TextWorld is left
 installed. With ``--runs`` what is finished is kept, and a stopped benchmark goes on.
 
 Arms: TRIAGE without a guard (``farming_guard=off``), with the options ``guard`` (roles only in groups whose outcomes
-differ), ``after_whitening`` and ``capped``, each alone; the default, which is TRIAGE with the farming guard; whitened GRPO.
+differ), ``after_whitening``, ``sign_guard`` and ``capped``, each alone; the default, which is TRIAGE with the farming guard; whitened GRPO.
 A run of the default in which the guard never stepped in is plain TRIAGE's bit for bit (tests/test_trainer_farming.py), so
 that one is not trained twice. Cells: the built-in environments with the rules as judge, from random weights and, where
 there are demonstrations, from the weak start of ``triage_gym.trainers.setups``; and a probe whose books always hold
@@ -50,6 +50,8 @@ ARMS: Final[dict[str, dict[str, Any]]] = {
     DEFAULT: {"credit": "triage"},
     PLAIN: {"credit": "triage", "farming_guard": "off"},
     "triage+guard": {"credit": "triage+guard", "farming_guard": "off"},
+    "triage+after_whitening": {"credit": "triage+after_whitening", "farming_guard": "off"},
+    "triage+sign_guard": {"credit": "triage+sign_guard", "farming_guard": "off"},
     "triage+capped": {"credit": "triage+capped", "farming_guard": "off"},
     GRPO: {"credit": "grpo+whiten"},
 }

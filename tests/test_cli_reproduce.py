@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 from triage_gym.cli.app import run
 from triage_gym.cli.reproduce import seconds_of
 from triage_gym.errors import InputError
+from triage_gym.trainers.setups import SETUPS
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("10min", 600), ("2m", 120), ("1.5h", 5400)])
@@ -37,7 +38,8 @@ def test_a_dry_run_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         str(tmp_path),
     ]
     assert run([*words, "--dry-run"]) == 0
-    assert "24 runs, 0 of them done; 120,000 turns to go" in capsys.readouterr().out
+    turns = 12 * (SETUPS["minesweeper"]["turns"] + SETUPS["sokoban"]["turns"])
+    assert f"24 runs, 0 of them done; {turns:,} turns to go" in capsys.readouterr().out
 
 
 def test_a_small_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

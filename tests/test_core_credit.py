@@ -12,7 +12,7 @@ import pytest
 
 from triage_gym import credit, registry
 from triage_gym.credit.controls import RolesOnly, ShuffledTriage, shuffled_roles
-from triage_gym.credit.outcome import outcome_advantages, outcome_varies
+from triage_gym.credit.outcome import deviations, outcome_advantages, outcome_varies
 from triage_gym.credit.rules import GRPO, RLOO, Scalar, Triage
 from triage_gym.credit.whitening import whiten
 from triage_gym.errors import InputError
@@ -90,6 +90,14 @@ def test_equal_outcomes_teach_by_roles_alone_and_the_guard_stops_it() -> None:
     guarded = Triage(whiten=False, guard=True)(mixed)
     assert not np.concatenate(guarded[:2]).any()
     assert np.concatenate(guarded[2:]).tolist() == pytest.approx([1.2, -1.1])
+
+
+def test_deviations_are_of_each_group_and_nothing_where_all_are_equal() -> None:
+    """1, 0, 0, 1 deviate by 1/2; 3, 7 by 2; three times .1, whose mean is not .1, by nothing; a group without members too."""
+    scores = np.array([1.0, 3.0, 0.0, 9.0, 0.0, 7.0, 1.0, 0.1, 0.1, 0.1])
+    group = np.array([0, 1, 0, -1, 0, 1, 0, 2, 2, 2])
+    assert deviations(scores, group, 4).tolist() == [0.5, 2.0, 0.0, 0.0]
+    assert deviations(np.zeros(0), np.zeros(0, dtype=np.int64), 0).tolist() == []
 
 
 def test_equal_outcomes_that_round_are_exactly_zero() -> None:

@@ -15,7 +15,7 @@ from laws_of_credit import check_padding, close, law
 
 from triage_gym.credit.baselines import against_rollouts
 from triage_gym.credit.batch import Segments
-from triage_gym.credit.returns import cross_attempt_returns, kept_turns, next_attempts, step_returns, turn_rewards
+from triage_gym.credit.returns import cross_attempt_returns, next_attempts, step_returns, turn_rewards
 from triage_gym.credit.rules import GRPO
 from triage_gym.credit.tokens import broadcast
 from triage_gym.credit.trials import R3L, GiGPO, MetaRL, PivoARL
@@ -264,7 +264,7 @@ def test_every_action_of_a_trial_is_trained_exactly_once(batch: list[EpisodeReco
             times[record.group_id, record.trial, record.attempt, int(t)] += 1
     assert set(times) == acted
     assert set(times.values()) <= {1}
-    for record, kept, a in zip(sound, kept_turns(sound), R3L()(sound), strict=True):
+    for record, kept, a in zip(sound, segments.kept, R3L()(sound), strict=True):
         assert not a[: max(kept, record.prefix_length)].any()  # R3L leaves out what the retry kept as well
     copied = ~segments.trained
     for rule in RULES:

@@ -15,7 +15,6 @@ from triage_gym.credit.online import (
     RoleWorths,
     TriageOnline,
     drawn_turn,
-    group_spreads,
     inverse_chance,
     paired,
     pairs_of,
@@ -200,7 +199,6 @@ def test_a_group_without_differences_takes_the_others_spread() -> None:
     assert rule(batch)[2].tolist() == [1.0]
     other = [record("E", 1.0, group="h", trial="0"), record("E", 0.0, group="h", trial="1")]
     assert rule([*batch, *other])[2].tolist() == [2.0]
-    assert group_spreads([*batch[:2], *other]) == ({"g": 0.0, "h": 0.5}, 0.5)
 
 
 def test_without_pairs_it_is_triage() -> None:

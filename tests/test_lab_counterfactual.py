@@ -166,9 +166,7 @@ def test_a_turn_by_hand() -> None:
     turn = turn_of([1, 1, 0, 0], [("same", 1), ("other", 0), ("other", 0), ("same", 0)])
     assert (turn.q, turn.v, turn.a_star) == (0.5, 0.25, 0.25)
     assert turn.error == pytest.approx(np.sqrt(1 / 12 + 1 / 16))
-    assert turn.others == (0, 0)
     drawn = [("same", 1), ("other", 1)]
-    assert turn_of([1, 0], drawn).others == (1,)
     three = [turn_of([1, 0], drawn, spread) for spread in (0.3, 0.4, 0.0)]
     assert Measured(turns=three).scale == pytest.approx(np.sqrt((0.09 + 0.16) / 2))
     assert Measured(turns=three[2:]).scale == 1.0

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, get_args
 
 from triage_gym import registry
+from triage_gym.credit import make as make_credit
 from triage_gym.domains.alfworld import TASK_TYPES
 from triage_gym.errors import InputError
+from triage_gym.protocols import CreditRule
 from triage_gym.records import POLICY, RetryFrom
 from triage_gym.reflection.allocation import Allocation
 
@@ -292,6 +294,14 @@ class TrainConfig:
         """The heads of a policy that its reflector asks: ``pointer`` for its own word, ``value`` for values."""
         asked = {POLICY: "pointer", "value": "value"}
         return tuple(asked[name] for name in self.signals if name in asked)
+
+    def credit_rule(self) -> CreditRule:
+        """The rule that ``credit`` names, with its options and λ.
+
+        Raises:
+            InputError: For an unknown rule, or an option that it does not have.
+        """
+        return make_credit({"name": self.credit, **self.credit_kwargs}, lam=self.lam)
 
     def resolved(self) -> TrainConfig:
         """The same run with every None replaced by what it stands for; this is what ``config.json`` holds."""

@@ -19,7 +19,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -45,26 +45,18 @@ CALIBRATION: Final = {
 
 
 @dataclass(slots=True)
-class Measured:
-    """What was measured."""
+class Measured(Round):
+    """What was measured, in all rounds together."""
 
-    turns: list[Turn] = field(default_factory=list)
-    spent: int = 0
-    """Environment turns generated, those of the episodes included."""
-    episodes: int = 0
-    """Episodes that turns were drawn from."""
-    success: float = 0.0
-    """Share of these that succeeded."""
-    refused: int = 0
-    """Turns whose state did not come back verified; they are not in ``turns``."""
-    broken: int = 0
-    """Turns with a continuation in which the environment failed; they are not in ``turns`` either."""
-    noisy: bool = False
-    """Whether the environment draws random numbers in its steps, so that A* is conditional on its noise."""
     split: str = ""
     """Which tasks."""
     outcome_text: tuple[str, ...] = ()
     """Literals that tell the outcome, to be kept from judges."""
+
+    @property
+    def success(self) -> float:
+        """Share of the episodes that succeeded."""
+        return self.successes / max(self.episodes, 1)
 
     @property
     def scale(self) -> float:
@@ -124,7 +116,6 @@ def measure(
     config = config.resolved()
     split = calibration_split(config)
     found = Measured(split=split or f"seeds from {FAR}")
-    won = 0
     given = (config, split, player, sampling, tuple(facts))
     played = _here(*given) if workers == 1 else _elsewhere(workers, *given)
     try:
@@ -136,8 +127,7 @@ def measure(
             found.refused += own.refused
             found.broken += own.broken
             found.noisy |= own.noisy
-            won += own.successes
-            found.success = won / max(found.episodes, 1)
+            found.successes += own.successes
             if progress is not None:
                 progress(found)
             if found.spent >= sampling.turns:

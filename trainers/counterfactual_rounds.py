@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, Protocol
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
-from triage_gym.credit.outcome import outcome_advantages, outcome_varies
+from triage_gym.credit.outcome import deviations, grouped, outcome_advantages
 from triage_gym.errors import InputError
 from triage_gym.facts import FactName
 from triage_gym.records import EpisodeRecord
@@ -135,12 +134,6 @@ class Turn:
         values = [outcome for _, outcome in self.drawn]
         return float(np.sqrt(np.var(self.own, ddof=1) / len(self.own) + np.var(values, ddof=1) / len(values)))
 
-    @property
-    def others(self) -> tuple[float, ...]:
-        """Outcomes of those continuations of the policy that began with another action."""
-        own = self.record.segments[self.step].action
-        return tuple(outcome for action, outcome in self.drawn if action != own)
-
 
 @dataclass(slots=True)
 class Round:
@@ -148,11 +141,17 @@ class Round:
 
     turns: list[Turn] = field(default_factory=list)
     spent: int = 0
+    """Environment turns generated, those of the episodes included."""
     episodes: int = 0
+    """Episodes that turns were drawn from."""
     successes: int = 0
+    """How many of these succeeded."""
     refused: int = 0
+    """Turns whose state did not come back verified; they are not in ``turns``."""
     broken: int = 0
+    """Turns with a continuation in which the environment failed; they are not in ``turns`` either."""
     noisy: bool = False
+    """Whether the environment draws random numbers in its steps, so that A* is conditional on its noise."""
 
 
 class Rounds:
@@ -194,7 +193,7 @@ class Rounds:
         found = Round()
         played = play(self._player, self._vector, self._starts(number), rng, keep=False)  # type: ignore[arg-type]
         found.spent = played.turns
-        found.noisy = any(_draws(env) for env in self._vector.envs)
+        found.noisy = any(env is not None and env.get_wrapper_attr("drew") for env in self._vector.envs)
         records = {i: r for i, r in enumerate(played.records) if r is not None and r.error is None}
         found.episodes, found.successes = len(records), sum(r.success for r in records.values())
         if records:
@@ -221,14 +220,6 @@ class Rounds:
     def close(self) -> None:
         """Close the environments."""
         self._vector.close()
-
-
-def _draws(env: Any) -> bool:
-    """Whether the generator of an environment has moved since its episode began."""
-    layer = env
-    while layer is not None and not isinstance(layer, PivotRetryWrapper):
-        layer = getattr(layer, "env", None)
-    return layer is not None and layer.drew
 
 
 def drawn_evenly(lengths: Sequence[int], count: int, rng: np.random.Generator) -> list[list[int]]:
@@ -266,7 +257,8 @@ def _measure(
     """Measure turns of the episodes that the members have just played."""
     members = list(records)
     advantages = outcome_advantages([records[i] for i in members])
-    spreads = _spreads([records[i] for i in members])
+    scores, group, count = grouped([records[i] for i in members])
+    spreads = deviations(scores, group, count)[group]
     drawn = drawn_evenly([len(records[i]) for i in members], sampling.segments, rng)
     # The last turn first: a member that went back to a turn still has every turn before it.
     jobs = {
@@ -280,9 +272,8 @@ def _measure(
         wave = {i: own_jobs.pop(0) for i, own_jobs in jobs.items() if own_jobs}
         for i, outcome in _continue(player, vector, records, wave, rng, found).items():
             step, forced = wave[i]
-            if isinstance(
-                outcome, str
-            ):  # the member stands elsewhere now: its earlier turns cannot be gone back to either
+            if isinstance(outcome, str):
+                # The member stands elsewhere now: its earlier turns cannot be gone back to either.
                 lost |= dict.fromkeys([(i, step), *((i, earlier) for earlier, _ in jobs[i])], outcome)
                 jobs[i] = []
             elif forced:
@@ -296,15 +287,8 @@ def _measure(
         for step in steps:
             if (i, step) not in lost:
                 key = (i, step)
-                turn = (
-                    records[i],
-                    step,
-                    float(advantages[at]),
-                    float(spreads[at]),
-                    tuple(own[key]),
-                    tuple(others[key]),
-                )
-                found.turns.append(Turn(*turn))
+                known = float(advantages[at]), float(spreads[at])
+                found.turns.append(Turn(records[i], step, *known, tuple(own[key]), tuple(others[key])))
 
 
 def _continue(
@@ -359,15 +343,3 @@ def told(player: Player, record: EpisodeRecord, step: int, info: Mapping[str, An
     for segment in record.segments[:step]:
         memory.observe(segment.action, segment.next_observation)
     return Live(memory, info)
-
-
-def _spreads(records: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
-    """Population deviation of the scores of each record's group, 0 where they are equal, shape ``(records,)``."""
-    scores: dict[str, list[float]] = {}
-    for record in records:
-        scores.setdefault(record.group_id, []).append(record.score)
-    # A mean that rounds would leave a deviation where all are equal.
-    found: NDArray[np.float64] = np.where(
-        outcome_varies(records), [float(np.std(scores[record.group_id])) for record in records], 0.0
-    )
-    return found

@@ -13,7 +13,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from triage_gym.credit import make as make_credit
 from triage_gym.credit.online import RoleWorths, TriageOnline, pairs_of
 from triage_gym.protocols import CreditRule
 from triage_gym.records import EpisodeRecord
@@ -33,7 +32,7 @@ class Crediting:
 
     def __init__(self, config: TrainConfig) -> None:
         self._config = config
-        self.rule: CreditRule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
+        self.rule: CreditRule = config.credit_rule()
         """The config's, or what an audit made of it."""
         self.audited: auditing.Audited | None = None
         self._guard = FarmingGuard(config.groups_per_update * config.group_size)

@@ -21,7 +21,6 @@ from typing import Final
 
 import numpy as np
 
-from triage_gym.credit import make as make_credit
 from triage_gym.credit import may_read_labels
 from triage_gym.errors import JudgeOutage
 from triage_gym.facts import FactName
@@ -88,7 +87,7 @@ class Judging:
         self._window = config.judge_window
         self.judge: Judge = nesting.inner(config.judge)
         """Asked when the episodes of an update are over, about all of them at once."""
-        rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
+        rule = config.credit_rule()
         self.matters = may_read_labels(rule)
         """Whether anything is learnt from labels."""
         self.is_rule = isinstance(self.judge, RuleJudge)

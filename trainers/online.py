@@ -6,7 +6,7 @@ included, from a stream of the update's own, so that a resumed run draws the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -77,8 +77,3 @@ def play_pairs(
             continue
         live[i] = told(policy, found.tries[i][0].record, int(info["prefix_length"]), info, began[i].observation)
     entered(vector, found, go_on(policy, vector, live, rng))
-
-
-def new_records(records: Sequence[EpisodeRecord]) -> list[int]:
-    """Positions of the retries."""
-    return [i for i, record in enumerate(records) if record.attempt > 0]

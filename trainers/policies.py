@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from triage_gym import registry
-from triage_gym.credit import make as make_credit
 from triage_gym.credit import needs_values
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.policy.alfworld_features import AlfworldFeatures
@@ -51,7 +50,7 @@ def make_policy(config: TrainConfig) -> TextScorer:
 
 def _values(config: TrainConfig) -> bool:
     """Whether the credit rule reads what a value head expects."""
-    return needs_values(make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam))
+    return needs_values(config.credit_rule())
 
 
 def _features(config: TrainConfig, remarks: bool) -> Features:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from triage_gym.credit import make as make_credit
 from triage_gym.credit import needs_values
 from triage_gym.credit.ledger import GroupLedger
 from triage_gym.errors import TrainingError
@@ -87,7 +86,7 @@ class Rollouts:
         self.judging = Judging(config)
         members = config.groups_per_update * config.group_size
         self._plan = Plan.of(config, config.attempts or 1)
-        rule = make_credit({"name": config.credit, **config.credit_kwargs}, lam=config.lam)
+        rule = config.credit_rule()
         self._pairs = online.share_of(config, rule)
         self._values = needs_values(rule)
         make = stack(config, config.split, self.judging.facts, self._plan.attempts, pairs=self._pairs > 0.0)

@@ -88,3 +88,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], align: str = ""
         return "  ".join(c.ljust(w) if side == "l" else c.rjust(w) for c, w, side in columns).rstrip()
 
     return "\n".join([line(cells[0]), "  ".join("-" * w for w in widths), *map(line, cells[1:])])
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The lines of a markdown table; a bar within a cell is escaped."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(sanitize_line(cell).replace("|", "\\|") for cell in cells) + " |"
+
+    return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from triage_gym.errors import InputError
+from triage_gym.files import replacing
 from triage_gym.trainers.comparison import is_finished
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.experiment import Job, run_jobs
@@ -22,9 +23,9 @@ from triage_gym.trainers.probing import probe
 from triage_gym.trainers.progress import Progress
 from triage_gym.trainers.reproduce.arms import Arm
 from triage_gym.trainers.resuming import refused
-from triage_gym.trainers.run_dir import read_json
+from triage_gym.trainers.run_dir import read_json, write_json
 from triage_gym.trainers.setups import setup_of
-from triage_gym.trainers.signals import Signals
+from triage_gym.trainers.signals import Interrupted, Signals
 
 _OF_START: Final = (
     "env",
@@ -151,6 +152,34 @@ def run_cells(
             errors |= run_jobs(jobs, workers, progress, signals, until)
         signals.leave_if_caught()
     return errors
+
+
+def run_and_tell(
+    cells: Sequence[Cell], tell: Callable[[Mapping[str, str]], dict[str, Any]], run_dir: Path, **how: Any
+) -> dict[str, Any]:
+    """Run cells as :func:`run_cells`, and ``tell`` of what is done by then whatever ends it, a signal too.
+
+    Args:
+        cells: In the order in which they are begun.
+        tell: Reads the cells and writes what they say, given why some failed.
+        run_dir: Where to write.
+        **how: The rest of what :func:`run_cells` takes.
+    """
+    try:
+        errors = run_cells(cells, run_dir, **how)
+    except Interrupted:
+        tell({})
+        raise
+    return tell(errors)
+
+
+def write_found(found: Mapping[str, Any], run_dir: Path, texts: Mapping[str, str], name: str) -> None:
+    """Write what cells say: the numbers into ``name``, and ``texts`` into files of their names."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_json(run_dir / name, found)
+    for file, text in texts.items():
+        with replacing(run_dir / file) as out:
+            out.write(text.encode())
 
 
 def refuse_others(cells: Sequence[Cell], run_dir: Path) -> None:

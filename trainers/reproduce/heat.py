@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Mapping
 from typing import Any, Final
 
-from triage_gym.display import sanitize_line, table
-from triage_gym.report.markup import Markup, element, policy, raw
-from triage_gym.trainers.reproduce.tables import html_table
+from triage_gym.display import markdown_table, sanitize_line, table
+from triage_gym.report.document import columns, document, sheet
+from triage_gym.report.markup import Markup, element
 
 NONE: Final = "–"
 HOW: Final = (
@@ -77,18 +76,12 @@ def as_text(found: Mapping[str, Any]) -> str:
 def as_markdown(found: Mapping[str, Any]) -> str:
     """As a markdown file."""
     head, rows = rows_of(found)
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
     out = [
         f"# Sensitivity on {found['env']}",
         "",
         f"`{found['command']}`",
         "",
-        line(head),
-        line(["---"] * len(head)),
-        *map(line, rows),
+        markdown_table(head, rows),
         "",
     ]
     return "\n".join([*out, *(f"- {sanitize_line(remark)}" for remark in remarks(found)), ""])
@@ -96,20 +89,10 @@ def as_markdown(found: Mapping[str, Any]) -> str:
 
 def as_page(found: Mapping[str, Any]) -> str:
     """As one HTML page that loads nothing."""
-    style = files("triage_gym.report").joinpath("report.css").read_text(encoding="utf-8")
     title = f"Sensitivity on {found['env']}"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        policy("", style),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"{title} · triage_gym"),
-        element("link", rel="icon", href="data:,"),
-        raw("style", style),
-    )
     notes = [element("p", remark, class_="note") for remark in remarks(found)]
-    main = element("main", element("h1", title), heat_map(found), notes, html_table(*rows_of(found)), class_="wrap")
-    return "<!doctype html>\n" + element("html", head, element("body", main), lang="en") + "\n"
+    main = element("main", element("h1", title), heat_map(found), notes, columns(*rows_of(found)), class_="wrap")
+    return document(title, main, style=sheet())
 
 
 def heat_map(found: Mapping[str, Any]) -> Markup:

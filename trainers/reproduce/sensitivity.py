@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from triage_gym.errors import InputError
-from triage_gym.files import replacing
 from triage_gym.trainers.progress import Progress
 from triage_gym.trainers.reproduce import heat
 from triage_gym.trainers.reproduce.arms import Arm, distorted
-from triage_gym.trainers.reproduce.cells import Cell, Plan, run_cells
+from triage_gym.trainers.reproduce.cells import Cell, Plan, run_and_tell, write_found
 from triage_gym.trainers.reproduce.measures import SUCCESS, paired, paired_json, read_cells, summary
-from triage_gym.trainers.run_dir import write_json
-from triage_gym.trainers.signals import Interrupted
 
 CONSTANT_SETS: Final[Mapping[str, tuple[float, float, float, float]]] = {
     "paper": (1.0, 0.5, -0.1, -0.5),
@@ -194,14 +191,14 @@ def sensitivity(
         Interrupted: (a SystemExit) after SIGTERM or SIGINT.
     """
     cells = grid.plan().cells()
-    try:
-        errors = run_cells(cells, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
-    except Interrupted:
-        _write(read(grid, cells, run_dir, {}), run_dir)
-        raise
-    found = read(grid, cells, run_dir, errors)
-    _write(found, run_dir)
-    return found
+
+    def tell(errors: Mapping[str, str]) -> dict[str, Any]:
+        found = read(grid, cells, run_dir, errors)
+        texts = {"sensitivity.md": heat.as_markdown(found), "sensitivity.html": heat.as_page(found)}
+        write_found(found, run_dir, texts, "sensitivity.json")
+        return found
+
+    return run_and_tell(cells, tell, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
 
 
 def read(grid: Grid, cells: Sequence[Cell], run_dir: Path, errors: Mapping[str, str]) -> dict[str, Any]:
@@ -232,11 +229,3 @@ def read(grid: Grid, cells: Sequence[Cell], run_dir: Path, errors: Mapping[str, 
         "done": len(results),
         "failed": [{"arm": c.arm, "seed": c.seed, "error": errors[c.name]} for c in cells if c.name in errors],
     }
-
-
-def _write(found: Mapping[str, Any], run_dir: Path) -> None:
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_json(run_dir / "sensitivity.json", found)
-    for file, text in (("sensitivity.md", heat.as_markdown(found)), ("sensitivity.html", heat.as_page(found))):
-        with replacing(run_dir / file) as out:
-            out.write(text.encode())

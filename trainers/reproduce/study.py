@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from triage_gym.audit.counterfactual import look
 from triage_gym.errors import InputError
-from triage_gym.files import replacing
 from triage_gym.judges import nesting
 from triage_gym.trainers.counterfactual import Sampling, measure
 from triage_gym.trainers.counterfactual_rows import labelled, rows_of
@@ -20,15 +19,20 @@ from triage_gym.trainers.evaluation import load_policy
 from triage_gym.trainers.progress import Progress
 from triage_gym.trainers.reproduce import measures, tables
 from triage_gym.trainers.reproduce.arms import JUDGES, Arm, layout_of
-from triage_gym.trainers.reproduce.cells import Cell, Plan, run_cells
+from triage_gym.trainers.reproduce.cells import Cell, Plan, run_and_tell, write_found
 from triage_gym.trainers.reproduce.claims import checked, claims_of
 from triage_gym.trainers.reproduce.measures import LENGTH, METRICS, SUCCESS, Key, paired, paired_json
 from triage_gym.trainers.run_dir import read_json, write_json
-from triage_gym.trainers.signals import Interrupted
 
 GATE_TURNS = 250_000
 """Turns that the gate is measured with, on the starts of all seeds together, for all judges. At a start that solves little,
 A* is almost all noise: 60,000 turns were too few to tell."""
+
+_SHOWN: Final = (
+    *("turns", "limit", "demos", "tasks", "eval_tasks", "eval_split"),
+    *("groups_per_update", "group_size", "lam", "lr"),
+)
+"""Settings that are told beside the numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,13 +127,13 @@ def reproduce(
     until = None if seconds is None else time.monotonic() + seconds
     plan = study.plan()
     cells = plan.cells()
-    try:
-        errors = run_cells(cells, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
-    except Interrupted:
-        _write(read(study, plan, cells, run_dir, {}), run_dir)
-        raise
-    found = read(study, plan, cells, run_dir, errors)
-    _write(found, run_dir)
+
+    def tell(errors: Mapping[str, str]) -> dict[str, Any]:
+        told = read(study, plan, cells, run_dir, errors)
+        _write(told, run_dir)
+        return told
+
+    found = run_and_tell(cells, tell, run_dir, workers=workers, seconds=seconds, progress=progress, on_signal=on_signal)
     if found["gate_asked"] and (until is None or time.monotonic() < until):
         found["gate"] = _gate(study, plan, measures.read_cells(cells, run_dir), run_dir, measuring=True)
         _write(found, run_dir)
@@ -137,11 +141,8 @@ def reproduce(
 
 
 def _write(found: Mapping[str, Any], run_dir: Path) -> None:
-    run_dir.mkdir(parents=True, exist_ok=True)
-    write_json(run_dir / "reproduce.json", found)
-    for name, text in (("table.md", tables.as_markdown(found)), ("reproduce.html", tables.as_page(found))):
-        with replacing(run_dir / name) as out:
-            out.write(text.encode())
+    texts = {"table.md": tables.as_markdown(found), "reproduce.html": tables.as_page(found)}
+    write_found(found, run_dir, texts, "reproduce.json")
 
 
 def read(study: Study, plan: Plan, cells: Sequence[Cell], run_dir: Path, errors: Mapping[str, str]) -> dict[str, Any]:
@@ -183,19 +184,7 @@ def read(study: Study, plan: Plan, cells: Sequence[Cell], run_dir: Path, errors:
 
 
 def _settings(config: Any) -> dict[str, Any]:
-    shown = (
-        "turns",
-        "limit",
-        "demos",
-        "tasks",
-        "eval_tasks",
-        "eval_split",
-        "groups_per_update",
-        "group_size",
-        "lam",
-        "lr",
-    )
-    return {name: getattr(config, name) for name in shown}
+    return {name: getattr(config, name) for name in _SHOWN}
 
 
 def _start(results: Mapping[Key, Any], env: str) -> float | None:

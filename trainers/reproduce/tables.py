@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Mapping
 from typing import Any, Final
 
-from triage_gym.display import sanitize_line, table
+from triage_gym.display import markdown_table, sanitize_line, table
 from triage_gym.report.charts import whiskers
-from triage_gym.report.markup import Markup, element, policy, raw
+from triage_gym.report.document import columns, document, sheet
+from triage_gym.report.markup import Markup, element
 from triage_gym.statistics import Interval
 from triage_gym.trainers.reproduce.measures import LENGTH, METRICS, PERCENT, SUCCESS
 from triage_gym.trainers.reproduce.paper import SOURCE, beside
@@ -217,20 +217,15 @@ def as_text(study: Mapping[str, Any]) -> str:
 
 def as_markdown(study: Mapping[str, Any]) -> str:
     """As a markdown file."""
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
     out = [f"# Table `{study['table']}`", "", f"`{study['command']}`", ""]
     for title, (head, rows) in blocks(study):
-        out += [f"## {title}", "", line(head), line(["---"] * len(head)), *map(line, rows), ""]
+        out += [f"## {title}", "", markdown_table(head, rows), ""]
     out += ["## How to read it", "", *(f"- {sanitize_line(remark)}" for remark in remarks(study)), ""]
     return "\n".join(out)
 
 
 def as_page(study: Mapping[str, Any]) -> str:
     """As one HTML page that loads nothing, the paired differences as its figure."""
-    style = files("triage_gym.report").joinpath("report.css").read_text(encoding="utf-8")
     title = f"Table {study['table']}"
     figures: list[Markup] = []
     for env in study["envs"]:
@@ -246,27 +241,8 @@ def as_page(study: Mapping[str, Any]) -> str:
         drawn = element("div", whiskers(lines, note, left=26), class_="scroll wide", tabindex="0") if lines else none
         figures.append(element("section", element("h2", env), element("p", note, class_="note"), drawn))
     tables = [
-        element("section", element("h2", heading), html_table(head, rows)) for heading, (head, rows) in blocks(study)
+        element("section", element("h2", heading), columns(head, rows)) for heading, (head, rows) in blocks(study)
     ]
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        policy("", style),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"{title} · triage_gym"),
-        element("link", rel="icon", href="data:,"),
-        raw("style", style),
-    )
     lead = [element("p", remark, class_="note") for remark in remarks(study)]
-    body = element("body", element("main", element("h1", title), lead, figures, tables, class_="wrap"))
-    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
-
-
-def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    """A table that scrolls where the page is narrow."""
-    top = element("tr", [element("th", cell, scope="col") for cell in head])
-    lines = [
-        element("tr", element("th", row[0], scope="row"), [element("td", cell) for cell in row[1:]]) for row in rows
-    ]
-    whole = element("table", element("thead", top), element("tbody", lines))
-    return element("div", whole, class_="scroll", tabindex="0")
+    main = element("main", element("h1", title), lead, figures, tables, class_="wrap")
+    return document(title, main, style=sheet())

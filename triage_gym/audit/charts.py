@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from triage_gym.audit.auditing import OUTCOMES, Rater
@@ -11,6 +10,8 @@ from triage_gym.records import ROLES
 from triage_gym.report.markup import Markup, element
 from triage_gym.statistics import Interval
 
+STYLE: Final = ("triage_gym.audit", "audit.css")
+"""The style sheet that they need besides the report's."""
 SHADES: Final = 10
 """Shades of a cell, from none to all of its row."""
 _SIDE: Final = 260
@@ -93,14 +94,3 @@ def _bar(interval: Interval | None, role: str, label: str) -> Markup:
         body.append(element("rect", x="0", y="4", width=middle, height="10", class_=f"area role-{role}"))
         body.append(element("line", x1=low, x2=high, y1="9", y2="9", class_="whisker"))
     return element("svg", body, class_="chart", width="100%", height="18", role="img", aria_label=label)
-
-
-def columns(title: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    """A table of texts, the first column naming the line."""
-    head = element("tr", [element("th", text) for text in title])
-    body = [
-        element("tr", element("th", row[0], scope="row"), [element("td", text) for text in row[1:]]) for row in rows
-    ]
-    return element(
-        "div", element("table", element("thead", head), element("tbody", body)), class_="scroll", tabindex="0"
-    )

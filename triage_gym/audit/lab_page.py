@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from triage_gym.audit.charts import columns
+from triage_gym.audit.charts import STYLE
 from triage_gym.audit.counterfactual import OUTCOMES, Finding
 from triage_gym.audit.lab_text import about, paper, signed
-from triage_gym.audit.label_page import style
 from triage_gym.audit.labels import LabelledWindow
 from triage_gym.audit.text import shown
 from triage_gym.report.charts import whiskers
-from triage_gym.report.markup import Markup, element, policy, raw
+from triage_gym.report.document import columns, document, sheet
+from triage_gym.report.markup import Markup, element
 
 
 def render(
@@ -29,7 +29,6 @@ def render(
         words: The verdicts.
         head: Where the rows come from.
     """
-    sheet = style("audit.css")
     title = "Counterfactual credit"
     body = [
         element("h1", title),
@@ -38,21 +37,7 @@ def render(
         _section("What goes with A*", correlations(found)),
         *(_section(f"Worth of roles: {f.judge}", _judge(f)) for f in found),
     ]
-    page = element(
-        "html",
-        element(
-            "head",
-            element("meta", charset="utf-8"),
-            policy("", sheet),
-            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            element("title", f"{title} · triage_gym"),
-            element("link", rel="icon", href="data:,"),
-            raw("style", sheet),
-        ),
-        element("body", element("main", body, class_="wrap")),
-        lang="en",
-    )
-    return f"<!doctype html>\n{page}\n"
+    return document(title, element("main", body, class_="wrap"), style=sheet(STYLE))
 
 
 def _section(title: str, *content: Markup) -> Markup:

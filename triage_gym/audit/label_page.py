@@ -17,7 +17,8 @@ from triage_gym import registry
 from triage_gym.audit.annotating import annotators_of, people_of
 from triage_gym.audit.labels import GOLD, SCHEMA, LabelledWindow
 from triage_gym.audit.sources import in_turn
-from triage_gym.report.markup import Markup, element, island, policy, raw
+from triage_gym.report.document import document, sheet
+from triage_gym.report.markup import Markup, element, island
 from triage_gym.windows import window_to_json
 
 ROLE_TEXTS = (
@@ -29,13 +30,6 @@ ROLE_TEXTS = (
 TIE_BREAKS = "What holds first: damage is R, then D, then E. A first harmless try is N, the same again is R."
 
 
-def style(*own: str) -> str:
-    """The report's style sheet with further ones of this package."""
-    sheets = [files("triage_gym.report").joinpath("report.css")]
-    sheets += [files("triage_gym.audit").joinpath(name) for name in own]
-    return "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
-
-
 def render(rows: Sequence[LabelledWindow], name: str = "") -> str:
     """The page as one HTML document.
 
@@ -44,19 +38,9 @@ def render(rows: Sequence[LabelledWindow], name: str = "") -> str:
         name: Who is going to label; the page asks for it otherwise.
     """
     script = files("triage_gym.audit").joinpath("label.js").read_text(encoding="utf-8")
-    sheet = style("label.css")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        policy(script, sheet),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", "Label segments · triage_gym"),
-        element("link", rel="icon", href="data:,"),
-        raw("style", sheet),
-    )
-    body = element("body", _header(), _main(), island("data", _data(rows, name)), raw("script", script))
-    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
+    style = sheet(("triage_gym.audit", "label.css"))
+    data = island("data", _data(rows, name))
+    return document("Label segments", _header(), _main(), data, style=style, script=script)
 
 
 def _data(rows: Sequence[LabelledWindow], name: str) -> dict[str, Any]:

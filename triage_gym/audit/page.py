@@ -11,12 +11,12 @@ from typing import Final
 
 from triage_gym.audit import text
 from triage_gym.audit.auditing import KEY_CELLS, Audit, Rater
-from triage_gym.audit.charts import cell_bars, columns, heat_map, reliability
-from triage_gym.audit.label_page import style
+from triage_gym.audit.charts import STYLE, cell_bars, heat_map, reliability
 from triage_gym.audit.verdict import verdicts
 from triage_gym.protocols import Pair
 from triage_gym.records import Role
-from triage_gym.report.markup import Markup, element, policy, raw
+from triage_gym.report.document import columns, document, sheet
+from triage_gym.report.markup import Markup, element
 
 MOST: Final = 200
 """Disagreements on the page."""
@@ -24,17 +24,6 @@ MOST: Final = 200
 
 def render(found: Audit) -> str:
     """The audit as one HTML document."""
-    sheet = style("audit.css")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        policy("", sheet),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", f"Audit of {_names(found)} · triage_gym"),
-        element("link", rel="icon", href="data:,"),
-        raw("style", sheet),
-    )
     every = [
         ("key", "Key numbers", _key(found)),
         ("families", "Families", _families(found)),
@@ -45,8 +34,8 @@ def render(found: Audit) -> str:
     ]
     sections = [(key, title, body) for key, title, body in every if body]
     main = [element("section", element("h2", title), body, id=key, aria_label=title) for key, title, body in sections]
-    body = element(
-        "body",
+    return document(
+        f"Audit of {_names(found)}",
         element("a", "Skip to the content", href="#main", class_="skip"),
         _header(found, [(key, title) for key, title, _ in sections]),
         element("main", main, class_="wrap", id="main"),
@@ -57,8 +46,8 @@ def render(found: Audit) -> str:
             ),
             class_="wrap",
         ),
+        style=sheet(STYLE),
     )
-    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
 
 
 def _names(found: Audit) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triage_gym.cli.output import say
-from triage_gym.cli.reproduce import seconds_of, seeds_of
+from triage_gym.cli.reproduce import announced, seconds_of, seeds_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,8 +43,6 @@ class CreditSensitivity:
         from triage_gym.cli.train import cores
 
         need_trainer()
-        from triage_gym.trainers.comparison import is_finished
-        from triage_gym.trainers.reproduce.cells import refuse_others
         from triage_gym.trainers.reproduce.heat import as_text
         from triage_gym.trainers.reproduce.sensitivity import Grid, axis_of, sensitivity
 
@@ -57,13 +55,10 @@ class CreditSensitivity:
         )
         seconds = None if self.budget is None else seconds_of(self.budget)
         cells = grid.plan().cells()
-        refuse_others(cells, self.run_dir)
-        left = [cell for cell in cells if not is_finished(self.run_dir / cell.name, cell.config)]
-        turns = sum(cell.config.turns for cell in left)
-        say(f"{len(cells)} runs, {len(cells) - len(left)} of them done; {turns:,} turns to go, into {self.run_dir}")
+        left = announced(cells, self.run_dir)
         if self.dry_run:
             return 0
-        with Progress(len(left) + 1, self.quiet) as progress:
+        with Progress(left + 1, self.quiet) as progress:
             found = sensitivity(
                 grid,
                 self.run_dir,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from triage_gym.cli.output import say
 from triage_gym.errors import InputError
+
+if TYPE_CHECKING:
+    from triage_gym.trainers.reproduce.cells import Cell
 
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
@@ -54,9 +58,7 @@ class Reproduce:
         from triage_gym.cli.train import cores
 
         need_trainer()
-        from triage_gym.trainers.comparison import is_finished
         from triage_gym.trainers.reproduce import Study, reproduce
-        from triage_gym.trainers.reproduce.cells import refuse_others
         from triage_gym.trainers.reproduce.tables import as_text
 
         study = Study(
@@ -71,13 +73,10 @@ class Reproduce:
         path = self.run_dir or Path("runs") / f"reproduce-{self.table}"
         seconds = None if self.budget is None else seconds_of(self.budget)
         cells = study.plan().cells()
-        refuse_others(cells, path)
-        left = [cell for cell in cells if not is_finished(path / cell.name, cell.config)]
-        turns = sum(cell.config.turns for cell in left)
-        say(f"{len(cells)} runs, {len(cells) - len(left)} of them done; {turns:,} turns to go, into {path}")
+        left = announced(cells, path)
         if self.dry_run:
             return 0
-        with Progress(len(left) + 1, self.quiet) as progress:
+        with Progress(left + 1, self.quiet) as progress:
             found = reproduce(
                 study,
                 path,
@@ -89,6 +88,25 @@ class Reproduce:
         say(as_text(found))
         say(f"\ntable: {path / 'table.md'}\nfigure: {path / 'reproduce.html'}\nnumbers: {path / 'reproduce.json'}")
         return 1 if found["failed"] else 0
+
+
+def announced(cells: Sequence[Cell], path: Path) -> int:
+    """Say how much is to be run.
+
+    Returns:
+        Cells that are not done.
+
+    Raises:
+        InputError: For runs in ``path`` that were made with other settings.
+    """
+    from triage_gym.trainers.comparison import is_finished
+    from triage_gym.trainers.reproduce.cells import refuse_others
+
+    refuse_others(cells, path)
+    left = [cell for cell in cells if not is_finished(path / cell.name, cell.config)]
+    turns = sum(cell.config.turns for cell in left)
+    say(f"{len(cells)} runs, {len(cells) - len(left)} of them done; {turns:,} turns to go, into {path}")
+    return len(left)
 
 
 def _words(name: str, text: str | None) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from triage_gym import registry
 from triage_gym.credit.rules import CONSTANTS, RoleOptions, RuleOptions, Scalar, worth_of
-from triage_gym.credit.sums import split_name
+from triage_gym.credit.sums import rules_named
 from triage_gym.credit.terms import CreditTerms, explain
 from triage_gym.protocols import CreditRule
 from triage_gym.records import Role
@@ -39,7 +39,7 @@ def parse(spec: str | Mapping[str, Any]) -> dict[str, Any]:
     accepted = inspect.signature(registry.factory("credit", first)).parameters
     if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         return config
-    more, _ = split_name(first, flags, registry.names("credit"), list(accepted))
+    more = rules_named(first, flags, registry.names("credit"), list(accepted))
     if not more:
         return config
     own = {key: value for key, value in config.items() if key not in (*more, *SUM)}

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from triage_gym.credit.batch import NONE, Segments
 from triage_gym.credit.constants import shrunk
-from triage_gym.credit.outcome import against_group, differ, grouped
+from triage_gym.credit.outcome import against_group, deviations, grouped
 from triage_gym.credit.rules import Triage
 from triage_gym.credit.terms import check_number
 from triage_gym.errors import CheckpointError
@@ -76,7 +76,7 @@ class TriageOnline(Triage):
         first = segments.attempt == 0
         group = np.where(first, segments.group, NONE)
         out = against_group(segments.score, group, segments.groups, self.norm, self.eps)
-        spreads = _spreads(segments.score, group, segments.groups)
+        spreads = deviations(segments.score, group, segments.groups)
         above = spreads[spreads > 0.0]
         typical = float(np.sqrt((above**2).mean())) if len(above) else 1.0
         before = np.flatnonzero(segments.follows != NONE)
@@ -88,32 +88,10 @@ class TriageOnline(Triage):
         return out
 
 
-def _spreads(scores: NDArray[np.float64], group: NDArray[np.int64], count: int) -> NDArray[np.float64]:
-    """Population deviation of each group's scores, shape ``(groups,)``; 0 for equal ones."""
-    inside = group >= 0
-    member, score = group[inside], scores[inside]
-    size = np.maximum(np.bincount(member, minlength=count), 1)
-    centred = score - (np.bincount(member, score, count) / size)[member]
-    found = np.sqrt(np.bincount(member, centred**2, count) / size)
-    return np.where(differ(score, member, count), found, 0.0)
-
-
 def paired(records: Sequence[EpisodeRecord]) -> list[tuple[int, int]]:
     """Positions of each sound retry and of the sound first attempt that it went back into."""
     follows = Segments(records).follows
     return [(int(after), i) for i, after in enumerate(follows) if after != NONE and records[i].attempt == 0]
-
-
-def group_spreads(records: Sequence[EpisodeRecord]) -> tuple[dict[str, float], float]:
-    """Population deviation of each group's scores, and the root mean square of those above 0 (1 where none is)."""
-    scores, group, _ = grouped(records)
-    names: dict[str, list[float]] = {}
-    for record, score, number in zip(records, scores.tolist(), group.tolist(), strict=True):
-        if number >= 0:
-            names.setdefault(record.group_id, []).append(score)
-    found = {name: float(np.std(values)) for name, values in names.items()}
-    above = np.array([spread for spread in found.values() if spread > 0.0])
-    return found, float(np.sqrt((above**2).mean())) if len(above) else 1.0
 
 
 def inverse_chance(roles: Sequence[Role | None], turn: int) -> float:
@@ -137,7 +115,9 @@ def drawn_turn(roles: Sequence[Role | None], rng: np.random.Generator) -> int | 
 
 def pairs_of(records: Sequence[EpisodeRecord]) -> list[Pair]:
     """The pairs of a batch whose turn has a role, and whose retry came back to the turn it was begun from."""
-    spreads, _ = group_spreads([r for r in records if r.attempt == 0])
+    scores, group, count = grouped(records)
+    first = np.array([r.attempt == 0 for r in records], dtype=bool)
+    spreads = deviations(scores, np.where(first, group, NONE), count)
     out = []
     for i, parent in paired(records):
         retry, before = records[i], records[parent]
@@ -146,7 +126,7 @@ def pairs_of(records: Sequence[EpisodeRecord]) -> list[Pair]:
         role = before.roles[retry.pivot]
         if role is not None:
             weight = inverse_chance(before.roles, retry.pivot)
-            out.append(Pair(role, before.score - retry.score, spreads[before.group_id], weight))
+            out.append(Pair(role, before.score - retry.score, float(spreads[group[parent]]), weight))
     return out
 
 

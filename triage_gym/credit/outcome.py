@@ -65,6 +65,18 @@ def against_group(
     return out
 
 
+def deviations(scores: NDArray[np.float64], group: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Population deviation of each group's scores, of numbers of groups as in :func:`grouped`; shape ``(count,)``.
+
+    Exactly 0 where all are equal, whatever their mean rounds to, and for an empty group.
+    """
+    inside = group >= 0
+    member, score = group[inside], scores[inside]
+    size = np.maximum(np.bincount(member, minlength=count), 1)
+    centred = score - (np.bincount(member, score, count) / size)[member]
+    return np.where(differ(score, member, count), np.sqrt(np.bincount(member, centred**2, count) / size), 0.0)
+
+
 def outcome_varies(records: Sequence[EpisodeRecord]) -> NDArray[np.bool_]:
     """Whether the outcomes of each rollout's group differ, shape ``(records,)``; False for rollouts with an error."""
     scores, group, count = grouped(records)

@@ -125,15 +125,6 @@ def next_attempts(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
     return Segments(records).follows
 
 
-def kept_turns(records: Sequence[EpisodeRecord]) -> NDArray[np.int64]:
-    """How many leading turns the retry of each record kept, its pivot; 0 where none follows. Shape ``(records,)``.
-
-    Raises:
-        GroupError: As :func:`next_attempts`.
-    """
-    return Segments(records).kept
-
-
 def at_start(segments: Segments, returns: NDArray[np.float64]) -> NDArray[np.float64]:
     """The return at the first turn that each rollout acted anew, 0 where it acted none; shape ``(rollouts,)``."""
     acted = np.flatnonzero(segments.prefix < segments.lengths)

@@ -104,10 +104,8 @@ def _own_outcome(rule: Any, segments: Segments) -> NDArray[np.float64]:
     return np.zeros(len(segments.owner))
 
 
-def split_name(
-    name: str, flags: Sequence[str], rules: Sequence[str], accepted: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Which suffixes of a name are further rules, and which are options of the first.
+def rules_named(name: str, flags: Sequence[str], rules: Sequence[str], accepted: Sequence[str]) -> list[str]:
+    """Which suffixes of a name are further rules; the others are options.
 
     Args:
         name: The first rule.
@@ -119,11 +117,10 @@ def split_name(
         InputError: For one that is neither.
     """
     more = [flag for flag in flags if flag not in accepted and flag in rules]
-    options = [flag for flag in flags if flag not in more]
-    unknown = [flag for flag in options if flag not in accepted and not more]
+    unknown = [flag for flag in flags if flag not in accepted and not more]
     if unknown:
         raise InputError(
             f"Expected +{unknown[0]} behind {name!r} to be one of its options {sorted(accepted)} or another rule out of "
             f"{sorted(rules)}, got neither"
         )
-    return more, options
+    return more

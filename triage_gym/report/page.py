@@ -12,20 +12,17 @@ from importlib.resources import files
 from typing import Any
 
 from triage_gym.report import judge, reading, sections
+from triage_gym.report.document import document, sheet
 from triage_gym.report.episodes import encode, showpiece, trial_numbers
-from triage_gym.report.markup import Markup, element, island, policy, raw
+from triage_gym.report.markup import Markup, element, island
 from triage_gym.report.model import Report
 from triage_gym.report.view import View
 from triage_gym.report.words import headline, lead
 
 
-def _asset(name: str) -> str:
-    return files("triage_gym.report").joinpath(name).read_text(encoding="utf-8")
-
-
 def render(report: Report) -> str:
     """The report as one HTML document."""
-    script, style = _asset("report.js"), _asset("report.css")
+    script = files("triage_gym.report").joinpath("report.js").read_text(encoding="utf-8")
     view = View(report)
     every = (
         ("result", "Result", sections.result(view)),
@@ -39,28 +36,15 @@ def render(report: Report) -> str:
     )
     shown = [(key, title, body) for key, title, body in every if body]
     main = [element("section", body, id=key, aria_label=title) for key, title, body in shown]
-    body = element(
-        "body",
+    return document(
+        report.title,
         element("a", "Skip to the content", href="#main", class_="skip"),
         _header(report, [(key, title) for key, title, _ in shown]),
         element("main", main, class_="wrap", id="main"),
         _footer(),
         island("data", _data(view)),
-        raw("script", script),
-    )
-    return "<!doctype html>\n" + element("html", _head(report, script, style), body, lang="en") + "\n"
-
-
-def _head(report: Report, script: str, style: str) -> Markup:
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        policy(script, style),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", f"{report.title} · triage_gym"),
-        element("link", rel="icon", href="data:,"),
-        raw("style", style),
+        style=sheet(),
+        script=script,
     )
 
 

@@ -6,12 +6,12 @@ One HTML file that loads nothing and runs no script. What it draws is ``scaling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any, Final
 
 from triage_gym.errors import InputError
 from triage_gym.report.charts import line_chart
-from triage_gym.report.markup import Markup, element, policy, raw
+from triage_gym.report.document import columns, document, sheet
+from triage_gym.report.markup import Markup, element
 from triage_gym.report.model import Curve
 
 NAMES: Final = {"pivot": "from the pivot", "start": "full restart"}
@@ -25,25 +25,12 @@ def render(data: Mapping[str, Any]) -> str:
         InputError: If ``data`` is not its content.
     """
     try:
-        return "<!doctype html>\n" + element("html", _head(data), _body(data), lang="en") + "\n"
+        return document(f"Scaling on {data['env']}", *_content(data), style=sheet())
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"Expected the content of a scaling.json, got one that does not fit: {error!r}") from error
 
 
-def _head(data: Mapping[str, Any]) -> Markup:
-    style = files("triage_gym.report").joinpath("report.css").read_text(encoding="utf-8")
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        policy("", style),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"Scaling on {data['env']} · triage_gym"),
-        element("link", rel="icon", href="data:,"),
-        raw("style", style),
-    )
-
-
-def _body(data: Mapping[str, Any]) -> Markup:
+def _content(data: Mapping[str, Any]) -> tuple[Markup, Markup]:
     test, training = data["test_time"], data["training_time"]
     seeds = len(data["seeds"])
     method = f"95 % t intervals over {seeds} seeds" if seeds > 1 else "95 % Wilson intervals over tasks, of one seed"
@@ -64,7 +51,7 @@ def _body(data: Mapping[str, Any]) -> Markup:
         element("p", lead, class_="lead"),
         class_="wrap",
     )
-    return element("body", header, element("main", figures, class_="wrap", id="main"))
+    return header, element("main", figures, class_="wrap", id="main")
 
 
 def _test_note(data: Mapping[str, Any]) -> str:
@@ -100,13 +87,11 @@ def _percent(point: Mapping[str, Any]) -> str:
 
 def _numbers(curves: Mapping[str, Any], names: Mapping[str, str], x: str) -> Markup:
     at: Sequence[int] = sorted({n for found in curves.values() for n in found[x]})
-    head = element("tr", element("th", x, scope="col"), *(element("th", names[w], scope="col") for w in curves))
     rows = []
     for n in at:
         cells = []
         for found in curves.values():
             point = found["points"][found[x].index(n)] if n in found[x] else None
-            cells.append(element("td", "–" if point is None else _percent(point)))
-        rows.append(element("tr", element("th", str(n), scope="row"), cells))
-    table = element("table", element("thead", head), element("tbody", rows))
-    return element("div", table, class_="scroll", tabindex="0")
+            cells.append("–" if point is None else _percent(point))
+        rows.append([str(n), *cells])
+    return columns([x, *(names[way] for way in curves)], rows)
