@@ -76,6 +76,21 @@ def test_constants_are_those_that_were_fitted(audited: Path) -> None:
     assert given == make("triage")
 
 
+def test_where_nothing_can_be_fitted_it_says_so_and_takes_the_papers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No household task is solved in two turns."""
+    hopeless = {"env": "alfworld", "limit": 2, "demos": 0}
+    train(small(**hopeless, turns=400, audit_turns=100, groups_per_update=1, group_size=2), tmp_path / "run")
+    found = auditing.Audited.from_json(json.loads((tmp_path / "run" / "audit.json").read_text()))
+    assert found.fit is None
+    assert "no constants could be fitted" in found.verdict
+    assert "the paper's are taken" in caplog.text
+    applied = auditing.applied(make("triage-audited"), found)
+    assert (applied.constants, applied.lam) == (make("triage").constants, make("triage").lam)
+    assert len(rows(tmp_path / "run")) > 1
+
+
 def test_a_run_that_was_stopped_does_not_measure_again(audited: Path, tmp_path: Path, monkeypatch: Any) -> None:
     def stop(update: Update) -> None:
         if update.update == 7:

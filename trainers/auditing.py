@@ -2,7 +2,8 @@
 
 With ``audit`` the run asks the gate of :mod:`triage_gym.audit.counterfactual` and trains as ``grpo+whiten`` when the answer
 is no; when it cannot tell it says so and goes on as configured. ``triage-audited`` without constants takes those of
-:mod:`triage_gym.audit.fitting`. Both measure on the policy that training begins with, on calibration tasks
+:mod:`triage_gym.audit.fitting`, or where it measured nothing that they could be fitted to those of its prior, which are the
+paper's, and says so. Both measure on the policy that training begins with, on calibration tasks
 (:func:`~triage_gym.trainers.counterfactual.calibration_split`), and what they play counts as turns of the run, so that
 arms are compared at equal turns. The result is ``audit.json`` and part of every checkpoint.
 """
@@ -15,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from triage_gym.audit.counterfactual import look, verdict
-from triage_gym.audit.fitting import fit
+from triage_gym.audit.counterfactual import LAM, look, verdict
+from triage_gym.audit.fitting import NothingToFit, fit
 from triage_gym.credit import make as make_credit
 from triage_gym.credit import may_read_labels, worths
 from triage_gym.credit.audited import TriageAudited
+from triage_gym.credit.rules import CONSTANTS
 from triage_gym.errors import CheckpointError, InputError, JudgeOutage
 from triage_gym.judges import nesting
 from triage_gym.judges.breaker import shortened
@@ -100,7 +102,7 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
         policy: What training begins with.
 
     Raises:
-        InputError: When the audit would take all of the run's turns, or constants cannot be fitted to what it finds.
+        InputError: When the audit would take all of the run's turns.
         TrainingError: When no turn could be measured.
         JudgeOutage: When the judge failed too often.
     """
@@ -128,7 +130,12 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
         )
     found = Audited(measured.spent, words, roles_off, finding.to_json())
     if not roles_off and isinstance(rule, TriageAudited) and not rule.is_fitted:
-        fitted, held = fit(rows, JUDGE)
+        try:
+            fitted, held = fit(rows, JUDGE)
+        except NothingToFit as error:
+            told = f"no constants could be fitted in {measured.spent} turns, so the paper's are taken ({error})"
+            logger.warning("audit of the start policy: %s", told)
+            return replace(found, verdict=f"{words}; {told}")
         found = replace(found, fit=fitted.to_json(), held_out=None if held is None else held.to_json())
     return found
 
@@ -156,7 +163,9 @@ def applied(rule: CreditRule, found: Audited) -> CreditRule:
     """The credit rule that a run trains with after its audit."""
     if found.roles_off:
         return make_credit(OFF)
-    if found.fit is not None and isinstance(rule, TriageAudited):
+    if isinstance(rule, TriageAudited) and not rule.is_fitted:
+        if found.fit is None:
+            return replace(rule, constants=CONSTANTS, lam=LAM)
         d, e, n, r = found.fit["constants"]
         return replace(rule, constants=(d, e, n, r), lam=found.fit["lam"])
     return rule

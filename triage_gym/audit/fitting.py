@@ -72,16 +72,20 @@ def _finite(x: float) -> float | None:
     return x if np.isfinite(x) else None
 
 
+class NothingToFit(InputError):
+    """Rows without what constants could be fitted to: no role, or no group whose outcomes differ."""
+
+
 def fit_constants(table: Table, said: Codes) -> Fit:
     """Fit to all of ``table``; see the head of this module.
 
     Raises:
-        InputError: When the judge gave no role, or no outcome differs.
+        NothingToFit: When the judge gave no role, or no outcome differs.
     """
     judged = said >= 0
     y, outcome, role = table.standard[judged], table.advantage[judged], said[judged]
     if not judged.any() or not (outcome != outcome[0]).any():
-        raise InputError(
+        raise NothingToFit(
             "Expected turns with roles, from episodes whose outcomes differ, to fit constants to; got none. Measure more "
             "turns, or from a start that sometimes succeeds (triage-gym pretrain)"
         )
@@ -171,7 +175,7 @@ def fit(rows: Sequence[LabelledWindow], judge: str, *, resamples: int = 2000, se
         The fit, and how fits of one half did on the other; None where a half is too small to be fitted.
 
     Raises:
-        InputError: For rows that constants cannot be fitted to.
+        NothingToFit: For rows that constants cannot be fitted to.
     """
     table, said = table_of(rows), said_by(rows, judge)
     whole = fit_constants(table, said)
