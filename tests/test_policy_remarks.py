@@ -16,6 +16,7 @@ from triage_gym.trainers.policy.features import PATTERN_BITS, PATTERNS, Register
 from triage_gym.trainers.policy.grid_features import GridFeatures
 from triage_gym.trainers.policy.hashed_features import HashedFeatures
 from triage_gym.trainers.policy.remarks import PRIORS, WARNED, WARNED_HERE
+from triage_gym.trainers.policy.shop_features import ShopFeatures
 from triage_gym.trainers.policy.text_scorer import TextScorer
 
 ROOM = "You are in the middle of a room. Looking quickly around you, you see a fridge 1, and a cabinet 2."
@@ -97,7 +98,9 @@ def test_only_the_weights_of_remarks_are_new() -> None:
         ({"attempts": 3, "eval_attempts": 1}, True, {"pointer"}),
     ],
 )
-@pytest.mark.parametrize(("env", "own"), [("alfworld", 12), ("minesweeper", 3), ("sokoban", 3), ("webshop", 6)])
+@pytest.mark.parametrize(
+    ("env", "own"), [("alfworld", 12), ("minesweeper", 3), ("sokoban", 3), ("textworld", 6), ("webshop", 11)]
+)
 def test_a_run_gets_what_it_needs(changes: dict[str, Any], remarks: bool, heads: set[str], env: str, own: int) -> None:
     config = TrainConfig(env=env, credit="grpo", width=8, **changes)
     for policy in (make_policy(config), make_policy(config.resolved())):
@@ -107,8 +110,9 @@ def test_a_run_gets_what_it_needs(changes: dict[str, Any], remarks: bool, heads:
 
 def test_policies_are_chosen_by_name() -> None:
     sizes = {name: make_policy(TrainConfig(env="webshop", policy=name, width=8)).net.state.shape[0] for name in
-             ("auto", "generic", "grid", "alfworld")}  # fmt: skip
-    assert sizes["auto"] == sizes["generic"] == HashedFeatures.states
+             ("auto", "generic", "grid", "alfworld", "shop")}  # fmt: skip
+    assert sizes["auto"] == sizes["shop"] == ShopFeatures.states
+    assert sizes["generic"] == HashedFeatures.states
     assert (sizes["grid"], sizes["alfworld"]) == (GridFeatures.states, AlfworldFeatures.states)
     by_id = make_policy(TrainConfig(env="triage/Sokoban-v0", width=8)).net.state.shape[0]
     assert by_id == GridFeatures.states

@@ -345,7 +345,7 @@ def test_an_interrupted_study_tells_what_is_done(
     def stopped(*_: Any, **__: Any) -> None:
         raise Interrupted(15)
 
-    monkeypatch.setattr("triage_gym.trainers.reproduce.study.run_cells", stopped)
+    monkeypatch.setattr("triage_gym.trainers.reproduce.cells.run_cells", stopped)
     with pytest.raises(Interrupted):
         reproduce(TINY, copy)
     found = json.loads((copy / "reproduce.json").read_text())
