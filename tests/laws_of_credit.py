@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from triage_gym.credit.tokens import broadcast_batch
 from triage_gym.protocols import CreditRule
 from triage_gym.records import EpisodeRecord
 
-law = settings(max_examples=1000, deadline=None, derandomize=True)
+law = settings(max_examples=int(os.environ.get("LAW_EXAMPLES", "1000")), deadline=None, derandomize=True)
 
 
 def close(a: Sequence[Any], b: Sequence[Any], tolerance: float = 1e-9) -> bool:

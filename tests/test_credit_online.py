@@ -45,6 +45,15 @@ def test_pairs_by_hand() -> None:
     assert inverse_chance(["E", "E", "D", None], 2) == 2.0
 
 
+def test_the_spread_of_a_pair_is_that_of_first_attempts() -> None:
+    """1 and 0 deviate by 1/2; with the retry's 4 they would deviate by more. What is no pair hides none after it."""
+    batch = [record("-E", 1.0, trial="0"), record("RN", 0.0, trial="1")]
+    batch += [retry("-E", 4.0, 0, trial="0"), retry("RN", 4.0, 1, trial="1")]
+    assert pairs_of(batch) == [Pair("N", -4.0, 0.5, 2.0)]
+    batch[2] = retry("-E", 4.0, 2, trial="0")
+    assert pairs_of(batch) == [Pair("N", -4.0, 0.5, 2.0)], "no turn stands behind the last"
+
+
 def test_what_is_no_pair_is_left_out() -> None:
     first = record("D-", 1.0)
     broken = record("DE", 0.0, error="x")
@@ -153,6 +162,49 @@ def test_old_pairs_weigh_less() -> None:
     assert worths.estimates()[2][3] == pytest.approx(1.5**2 / 1.25)
 
 
+def test_pairs_weigh_by_their_weight_and_fade() -> None:
+    """Weights 3 and 1 of d 1 and 0: mean 3/4, variance 3/16, 16/10 pairs. Half of that and a pair of d 1 of weight 1:
+    sums 2 + 1, squares of weights 10/4 + 1, of d 3/2 + 1; spread² (1/4 + 1/4)/2 + 1 over (2/2 + 1)."""
+    worths = RoleWorths(TriageOnline(keep=0.5))
+    worths.add([Pair("D", 1.0, 0.5, 3.0), Pair("D", 0.0, 0.5, 1.0)])
+    mean, error, count = worths.estimates()
+    assert worths.scale == 0.5
+    assert (mean[0], count[0]) == pytest.approx((0.75 / 0.5, 1.6))
+    assert error[0] == pytest.approx(np.sqrt((3 / 16) / 0.6) / 0.5)
+    assert (mean[1:].tolist(), count[1:].tolist()) == ([0.0] * 3, [0.0] * 3)
+    worths.add([Pair("D", 1.0, 1.0, 1.0)])
+    mean, _, count = worths.estimates()
+    assert worths.scale == pytest.approx(np.sqrt((0.25 + 1.0) / 2.0))
+    assert mean[0] == pytest.approx(2.5 / 3 / worths.scale)
+    assert count[0] == pytest.approx(9 / (10 / 4 + 1))
+    told = worths.metrics()
+    assert set(told) == {"online_lam"} | {f"online_{w}_{r}" for w in ("c", "worth", "error", "pairs") for r in ROLES}
+    assert told["online_error_D"] == pytest.approx(worths.estimates()[1][0])
+    assert told["online_error_E"] is None
+
+
+def test_what_never_differed_has_the_error_of_half_a_pair() -> None:
+    """Four pairs of d 1 in groups of spread 1/2: 1/4 / 4 · 1/4 over 3, in units of the spread."""
+    worths = RoleWorths(TriageOnline(keep=1.0))
+    worths.add([Pair("E", 1.0, 0.5)] * 4)
+    assert worths.estimates()[1][1] == pytest.approx(np.sqrt(0.25 / 4 * 0.25 / 3) / 0.5)
+    one = RoleWorths(TriageOnline(keep=1.0))
+    one.add([Pair("E", 1.0, 0.5)])
+    assert one.estimates()[1][1] == np.inf
+
+
+def test_the_prior_is_the_rules_own() -> None:
+    own = TriageOnline(constants=(0.8, 0.4, 0.0, -0.8), lam=0.25, keep=1.0, spread=0.2)
+    assert RoleWorths(own).rule().constants == pytest.approx((1.0, 0.5, 0.0, -1.0))
+    assert RoleWorths(own).rule().lam == pytest.approx(0.2)  # λ c as it was, the largest constant 1
+    worths = RoleWorths(own)
+    worths.add([Pair("D", 1.0, 1.0), Pair("D", -0.4, 1.0)])
+    mean, error, _ = worths.estimates()
+    trust = 0.04 / (0.04 + error[0] ** 2)
+    found = worths.rule()
+    assert found.lam * found.constants[0] == pytest.approx(trust * mean[0] + (1 - trust) * 0.2)
+
+
 def test_constants_keep_their_order_and_bounds() -> None:
     rng = np.random.default_rng(5)
     worths = RoleWorths(TriageOnline())
@@ -199,6 +251,17 @@ def test_a_group_without_differences_takes_the_others_spread() -> None:
     assert rule(batch)[2].tolist() == [1.0]
     other = [record("E", 1.0, group="h", trial="0"), record("E", 0.0, group="h", trial="1")]
     assert rule([*batch, *other])[2].tolist() == [2.0]
+
+
+def test_pairs_are_compared_on_the_scale_of_their_group() -> None:
+    """Scores 3 and 1 deviate by 1: 2 less 1 is 1; .4 and 0 by .2: .4 less 0 is 2. Neither is divided under ``mean``."""
+    batch = [record("E", 3.0, trial="0"), record("E", 1.0, trial="1"), retry("E", 2.0, 0, trial="1")]
+    batch += [record("E", 0.4, group="h", trial="0"), record("E", 0.0, group="h", trial="1")]
+    batch += [retry("E", 0.4, 0, group="h", trial="1")]
+    divided = TriageOnline(whiten=False, lam=0.0)(batch)
+    assert [float(a[0]) for a in divided] == pytest.approx([1.0, -1.0, 1.0, 1.0, -1.0, 2.0])
+    plain = TriageOnline(whiten=False, lam=0.0, norm="mean")(batch)
+    assert [float(a[0]) for a in plain] == pytest.approx([1.0, -1.0, 1.0, 0.2, -0.2, 0.4])
 
 
 def test_without_pairs_it_is_triage() -> None:

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from triage_gym import credit
-from triage_gym.credit.batch import Segments
-from triage_gym.credit.controls import ShuffledTriage
 from triage_gym.credit.rules import GRPO, DrGRPO, Triage, TriageSoft
 from triage_gym.credit.sums import Sum
-from triage_gym.credit.trials import GiGPO, MetaRL, PivoARL
+from triage_gym.credit.trials import GiGPO
 from triage_gym.credit.value import Value
-from triage_gym.errors import GroupError, InputError
-from triage_gym.records import ROLES, EpisodeRecord, RoleLabel, Segment
+from triage_gym.errors import InputError
+from triage_gym.records import EpisodeRecord, RoleLabel, Segment
 
 
 def record(roles: str, score: float, group: str = "g", values: Any = (), seen: Any = (), **more: Any) -> EpisodeRecord:
@@ -175,93 +173,3 @@ def test_observations_that_are_alike_are_compared() -> None:
     assert lists(GiGPO(anchor="similar")(batch[::-1])) == [[-2.0], [2.0]]
     with pytest.raises(InputError, match="similarity"):
         GiGPO(similarity=0.0)
-
-
-# Arrays -----------------------------------------------------------------------------------------------------------------
-
-
-def arrays(batch: list[EpisodeRecord]) -> Segments:
-    """The batch once more, made of arrays."""
-    made = Segments(batch)
-    groups: dict[str, int] = {}
-    return Segments.of_arrays(
-        [len(r) for r in batch],
-        [groups.setdefault(r.group_id, len(groups)) for r in batch],
-        [r.score for r in batch],
-        excluded=[r.error is not None for r in batch],
-        success=[r.success for r in batch],
-        prefix=[r.prefix_length for r in batch],
-        attempt=[r.attempt for r in batch],
-        parent=[r.parent for r in batch],
-        pivot=[r.pivot for r in batch],
-        trial=made.trial,
-        role=made.role,
-        probabilities=made.probabilities,
-        magnitude=made.magnitude,
-        reward=made.reward,
-        anchor=made.anchor,
-        shuffle=np.arange(len(made.owner)),
-    )
-
-
-BATCH = [
-    record("DER-", 1.0, trial="a"),
-    record("RRD", 0.0, trial="b"),
-    record("RRDE", 1.0, trial="b", attempt=1, parent=0, pivot=2, prefix_length=2),
-    record("EN", 5.0, error="x", trial="c"),
-    record("DD", 0.5, group="h"),
-    record("", 0.0, group="h", trial="z"),
-]
-
-
-@pytest.mark.parametrize(
-    "name", ["grpo", "rloo", "drgrpo", "scalar", "triage+capped", "triage-soft", "roles-only", "gigpo", "pivoarl", "metarl", "r3l",
-             "triage+gigpo", "triage-online", "pivoarl+triage+whiten"],
-)  # fmt: skip
-def test_arrays_give_what_records_give(name: str) -> None:
-    rule = credit.make(name)
-    assert lists(rule(arrays(BATCH))) == lists(rule(BATCH))  # type: ignore[arg-type]
-
-
-def test_shuffled_arrays_keep_their_roles() -> None:
-    batch = arrays(BATCH)
-    rule = ShuffledTriage(whiten=False, lam=1.0)
-    shuffled = rule.flat(batch).role
-    plain = Triage(whiten=False, lam=1.0).flat(batch).role
-    for start, stop in batch.bounds:
-        assert sorted(shuffled[start:stop]) == pytest.approx(sorted(plain[start:stop]))
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"score": [1.0]}, "`score`"),
-        ({"score": [np.nan, 0.0]}, "finite scores"),
-        ({"lengths": [-1, 2]}, "lengths"),
-        ({"role": [0, 9]}, "`role`"),
-        ({"role": [0]}, "`role`"),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Any], told: str) -> None:
-    given: dict[str, Any] = {"lengths": [1, 1], "group": [0, 0], "score": [1.0, 0.0], **changes}
-    with pytest.raises(InputError, match=told):
-        Segments.of_arrays(**given)
-
-
-def test_a_column_that_is_not_there_is_named() -> None:
-    bare = Segments.of_arrays([1, 1], [7, 7], [1.0, 0.0])
-    assert lists(GRPO()(bare)) == [[1.0], [-1.0]]
-    for rule, column in ((Triage(), "role"), (GiGPO(), "anchor"), (Value(), "value")):
-        with pytest.raises(InputError, match=f"`{column}`"):
-            rule(bare)
-    twice = Segments.of_arrays([1, 1], [7, 7], [1.0, 0.0], trial=[0, 0])
-    with pytest.raises(GroupError, match="trial 0"):
-        PivoARL()(twice)
-
-
-def test_a_batch_serves_several_rules() -> None:
-    batch = Segments(BATCH)
-    first = lists(MetaRL()(batch))
-    credit.make("r3l")(batch)  # type: ignore[arg-type]
-    assert lists(MetaRL()(batch)) == first
-    assert len(ROLES) == 4

@@ -2,72 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from test_lab_counterfactual import many, row
 
 from triage_gym.audit.counterfactual import said_by, table_of
 from triage_gym.audit.fitting import fit, fit_constants, fold_of
 from triage_gym.audit.labels import LabelledWindow
-from triage_gym.credit.constants import LAM_BOUNDS, isotonic, shrunk
 from triage_gym.errors import InputError
 from triage_gym.records import ROLES
-
-
-def test_pooling_by_hand() -> None:
-    assert isotonic([1, 3, 0], [1, 1, 1]).tolist() == [2, 2, 0]
-    assert isotonic([3, 2, 1], [1, 1, 1]).tolist() == [3, 2, 1]
-    assert isotonic([0, 3], [1, 3]).tolist() == [2.25, 2.25]
-    assert isotonic([5, 7, 1], [0, 2, 1]).tolist() == [7, 7, 1]
-
-
-values = st.lists(st.integers(-20, 20), min_size=4, max_size=4)
-weights = st.lists(st.integers(1, 5), min_size=4, max_size=4)
-
-
-@settings(max_examples=500, deadline=None)
-@given(values, weights)
-def test_pooling_is_the_best_falling_sequence(y: list[int], w: list[int]) -> None:
-    """Against brute force: the optimum is constant on blocks, each with its mean."""
-    found = isotonic([float(v) for v in y], [float(v) for v in w])
-    assert all(a >= b - 1e-12 for a, b in itertools.pairwise(found))
-    best = np.inf
-    for cuts in itertools.product([False, True], repeat=3):
-        blocks, start = [], 0
-        for k, cut in enumerate([*cuts, True], 1):
-            if cut:
-                blocks.append(range(start, k))
-                start = k
-        means = [sum(w[i] * y[i] for i in b) / sum(w[i] for i in b) for b in blocks]
-        if all(a >= b for a, b in itertools.pairwise(means)):
-            best = min(best, sum(w[i] * (y[i] - m) ** 2 for b, m in zip(blocks, means, strict=True) for i in b))
-    assert float((np.array(w) * (np.array(y) - found) ** 2).sum()) == pytest.approx(best, abs=1e-6)
-
-
-def test_shrinking_by_hand() -> None:
-    nothing = np.full(4, np.inf)
-    constants, lam = shrunk(np.zeros(4), nothing)
-    assert lam == pytest.approx(0.2)
-    assert constants.tolist() == pytest.approx([1.0, 0.5, -0.1, -0.5])
-    half, lam = shrunk(np.array([0.4, 0.1, -0.02, -0.1]), np.full(4, 0.1))
-    assert lam == pytest.approx(0.3)
-    assert (half * lam).tolist() == pytest.approx([0.3, 0.1, -0.02, -0.1])
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    st.lists(st.floats(-5, 5), min_size=4, max_size=4),
-    st.lists(st.floats(0.001, 5) | st.just(float("inf")), min_size=4, max_size=4),
-)
-def test_constants_are_bounded_and_in_order(measured: list[float], errors: list[float]) -> None:
-    constants, lam = shrunk(np.array(measured), np.array(errors))
-    assert all(a >= b - 1e-12 for a, b in itertools.pairwise(constants))
-    assert np.abs(constants).max() <= 1.0
-    assert LAM_BOUNDS[0] <= lam <= LAM_BOUNDS[1]
 
 
 def test_a_fit_finds_what_is_there() -> None:

@@ -93,27 +93,27 @@ class Segments:
         """
         batch = cls([])
         batch._records = None
-        batch.lengths = np.asarray(lengths, dtype=np.int64)
-        n = len(batch.lengths)
-        if batch.lengths.ndim != 1 or (batch.lengths < 0).any():
-            raise InputError("Expected `lengths` to be numbers of segments, one a rollout")
+        n = np.size(lengths)
+        batch.lengths = _column("lengths", lengths, (n,), np.int64)
+        if (batch.lengths < 0).any():
+            raise InputError("Expected `lengths` to be numbers of segments, one a rollout, got a negative one")
         batch._lay_out()
         total = int(batch.lengths.sum())
-        out = np.zeros(n, dtype=bool) if excluded is None else _column("excluded", excluded, n, np.bool_)
-        scores = np.where(out, 0.0, _column("score", score, n, np.float64))
+        out = np.zeros(n, dtype=bool) if excluded is None else _column("excluded", excluded, (n,), np.bool_)
+        scores = np.where(out, 0.0, _column("score", score, (n,), np.float64))
         if not (np.abs(scores) <= MAX_SCORE).all():
             raise InputError(
                 f"Expected finite scores within ±{MAX_SCORE:g}, got {scores[~(np.abs(scores) <= MAX_SCORE)][0]}"
             )
-        names, numbers = np.unique(_column("group", group, n, np.int64), return_inverse=True)
+        names, numbers = np.unique(_column("group", group, (n,), np.int64), return_inverse=True)
         held: dict[str, Any] = {
             "grouping": (scores, np.where(out, NONE, numbers), len(names)),
-            "prefix": np.zeros(n, np.int64) if prefix is None else _column("prefix", prefix, n, np.int64),
-            "attempt": np.zeros(n, np.int64) if attempt is None else _column("attempt", attempt, n, np.int64),
-            "parent": np.full(n, NONE) if parent is None else _column("parent", parent, n, np.int64),
-            "pivot": np.full(n, NONE) if pivot is None else _column("pivot", pivot, n, np.int64),
-            "trial": np.arange(n) if trial is None else _column("trial", trial, n, np.int64),
-            "magnitude": np.ones(total) if magnitude is None else _column("magnitude", magnitude, total, np.float64),
+            "prefix": np.zeros(n, np.int64) if prefix is None else _column("prefix", prefix, (n,), np.int64),
+            "attempt": np.zeros(n, np.int64) if attempt is None else _column("attempt", attempt, (n,), np.int64),
+            "parent": np.full(n, NONE) if parent is None else _column("parent", parent, (n,), np.int64),
+            "pivot": np.full(n, NONE) if pivot is None else _column("pivot", pivot, (n,), np.int64),
+            "trial": np.arange(n) if trial is None else _column("trial", trial, (n,), np.int64),
+            "magnitude": np.ones(total) if magnitude is None else _column("magnitude", magnitude, (total,), np.float64),
         }
         optional: dict[str, tuple[Any, int, Any]] = {"success": (success, n, np.bool_)}
         optional |= {"role": (role, total, np.int8), "reward": (reward, total, np.float64)}
@@ -121,9 +121,9 @@ class Segments:
         optional |= {"shuffle": (shuffle, total, np.float64)}
         for name, (given, size, kind) in optional.items():
             if given is not None:
-                held[name] = _column(name, given, size, kind)
+                held[name] = _column(name, given, (size,), kind)
         if probabilities is not None:
-            held["probabilities"] = np.asarray(probabilities, dtype=np.float64).reshape(total, len(ROLES))
+            held["probabilities"] = _column("probabilities", probabilities, (total, len(ROLES)), np.float64)
         if "role" in held and ((held["role"] < NONE) | (held["role"] >= len(ROLES))).any():
             raise InputError(f"Expected `role` from -1 to {len(ROLES) - 1}, got others")
         for name, column in held.items():
@@ -410,10 +410,23 @@ def as_segments(batch: Sequence[EpisodeRecord] | Segments) -> Segments:
     return batch if isinstance(batch, Segments) else Segments(batch)
 
 
-def _column(name: str, values: ArrayLike, size: int, kind: Any) -> NDArray[Any]:
-    array = np.asarray(values, dtype=kind)
-    if array.shape != (size,):
-        raise InputError(f"Expected `{name}` of shape ({size},), got {array.shape}")
+def _column(name: str, values: ArrayLike, shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+    """``values`` as numbers of ``kind``, which must hold every one of them as it is.
+
+    Raises:
+        InputError: For another shape, or numbers that ``kind`` cannot hold: a group 0.5 would silently be another group.
+    """
+    try:
+        given = np.asarray(values)
+        with np.errstate(invalid="ignore"):  # NaN in a column of whole numbers is told below
+            array = given.astype(kind, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"Expected `{name}` to be an array of numbers, got {values!r:.120}") from error
+    if array.shape != shape:
+        raise InputError(f"Expected `{name}` of shape {shape}, got {array.shape}")
+    if not np.issubdtype(kind, np.floating) and not (array == given).all():
+        told = "True and False" if kind is np.bool_ else "whole numbers"
+        raise InputError(f"Expected `{name}` to hold {told}, got {given[array != given][0]!r}")
     return array
 
 
