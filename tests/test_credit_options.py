@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,18 @@ from triage_gym import credit
 from triage_gym.credit.batch import Segments
 from triage_gym.credit.controls import RolesOnly, ShuffledTriage, shuffled
 from triage_gym.credit.returns import cross_attempt_returns
-from triage_gym.credit.rules import GRPO, RLOO, DrGRPO, Scalar, Triage, worth_of
+from triage_gym.credit.rules import CONSTANTS, GRPO, RLOO, DrGRPO, Scalar, Triage, worth_of
 from triage_gym.credit.tokens import broadcast_batch
 from triage_gym.credit.trials import R3L, GiGPO, MetaRL, PivoARL
 from triage_gym.credit.value import Value
+from triage_gym.credit.whitening import ROUNDING, whiten
+from triage_gym.credit.worth import segment_worths
 from triage_gym.errors import InputError
-from triage_gym.records import POLICY, Reflection
+from triage_gym.records import POLICY, Reflection, RoleLabel, Segment
 
 NUMBERS = [
+    ("grpo", "eps", (1e-9, 2), (0.0, -1.0)),
+    ("gigpo", "lam", (0, 2), (-0.01,)),
     ("gigpo", "gamma_step", (0, 1), (-0.01, 1.01)),
     ("gigpo", "omega", (0, 7), (-0.01,)),
     ("gigpo", "similarity", (0.01, 1), (0.0, -0.1, 1.01)),
@@ -60,6 +65,28 @@ def test_bounds_of_numbers_are_those_that_are_told(name: str, option: str, good:
 def test_choices_are_told(name: str, option: str) -> None:
     with pytest.raises(InputError, match=f"`{option}` to be one of .*got 'other'"):
         credit.make({"name": name, option: "other"})
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        *(
+            ("triage", option)
+            for option in ("whiten", "guard", "soft", "magnitude", "capped", "after_whitening", "sign_guard")
+        ),
+        *(("gigpo", option) for option in ("whiten", "triage", "soft", "magnitude", "capped")),
+    ],
+)
+def test_switches_are_on_or_off(name: str, option: str) -> None:
+    with pytest.raises(InputError, match=f"`{option}` to be True or False, got 1"):
+        credit.make({"name": name, option: 1})
+
+
+@pytest.mark.parametrize("constants", [3, {"D": 1}, (1.0, 0.5, 0.0), (1.0, 0.5, 0.0, "R"), "DENR"])
+def test_constants_are_four_numbers(constants: Any) -> None:
+    for name in ("triage", "gigpo", "roles-only"):
+        with pytest.raises(InputError, match="constants"):
+            credit.make({"name": name, "constants": constants})
 
 
 def test_a_rule_without_constants_is_checked_as_others_are() -> None:
@@ -188,6 +215,38 @@ def test_value_of_the_turn_after_and_nothing_of_the_next_rollout() -> None:
     assert lists(found) == [[0.75], [], [0.25, -0.75]]
     copied = record("EN", 1.0, values=(0.5, 0.75), prefix_length=1)
     assert lists(Value(whiten=False, gamma=1.0, kappa=1.0)([copied])) == [[0.0, 0.25]]
+
+
+def test_turn_rules_weigh_roles_by_probabilities_and_magnitude_only_when_told() -> None:
+    """D at .5 with E at .5 and magnitude .5: worth 1; .75 soft; .5 with magnitude; .375 with both."""
+    label = RoleLabel(0, "D", probabilities=(0.5, 0.5, 0.0, 0.0), magnitude=0.5)
+    batch = [record("D", 1.0).with_labels([label]), record("N", 0.0)]
+    for rule in (
+        {"name": "gigpo", "triage": True},
+        {"name": "pivoarl", "triage": True},
+        {"name": "triage", "whiten": False},
+    ):
+        plain = lists(credit.make({**rule, "lam": 0.0})(batch))[0][0]
+        for options, worth in (({}, 1.0), ({"soft": True}, 0.75), ({"magnitude": True}, 0.5), ({"soft": True, "magnitude": True}, 0.375)):  # fmt: skip
+            found = lists(credit.make({**rule, **options, "lam": 1.0})(batch))[0][0]
+            assert found - plain == pytest.approx(worth), (rule, options)
+    assert segment_worths(Segments(batch), CONSTANTS).tolist() == pytest.approx([1.0, -0.1])
+
+
+def test_turns_are_paid_by_rewards_when_told_to() -> None:
+    first, second = (Segment(0, "s", "a", "", reward=reward) for reward in (2.0, 0.0))
+    batch = [replace(record("D", score), segments=(turn,)) for score, turn in ((0.0, first), (1.0, second))]
+    assert lists(GiGPO(norm="mean")(batch)) == [[-1.0], [1.0]]
+    assert lists(GiGPO(norm="mean", returns="rewards")(batch)) == [[0.5], [-0.5]]
+
+
+def test_what_rounds_is_no_difference_and_what_is_small_is_one() -> None:
+    every = np.ones(3, dtype=bool)
+    assert whiten(np.array([-1e9, -1e9 - 1e-7, -1e9]), every, 1e-30).tolist() == [0.0, 0.0, 0.0]
+    assert whiten(np.array([1e9, 1e9 + 1e-7, 1e9]), every, 1e-30).tolist() == [0.0, 0.0, 0.0]
+    assert whiten(np.array([0.0, 1e-15, 0.0]), every, 1e-30).tolist() == [0.0, 0.0, 0.0]
+    found = whiten(np.array([0.0, 3 * ROUNDING / 2, 0.0]), every, 1e-30)
+    assert found.tolist() == pytest.approx([-np.sqrt(0.5), np.sqrt(2.0), -np.sqrt(0.5)])
 
 
 # Sums -------------------------------------------------------------------------------------------------------------------
