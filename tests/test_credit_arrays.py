@@ -139,8 +139,15 @@ def test_every_column_is_held_as_it_is_and_a_wrong_one_is_named(name: str) -> No
             Segments.of_arrays(**{**NEEDED, name: list(odd)})
     if kind is not np.float64:
         for odd in ([0.5] * size, [float("nan")] * size):
-            with pytest.raises(InputError, match=f"`{name}` to hold (whole numbers|True and False), got"):
+            told = "True and False" if kind is bool else "whole numbers"
+            with pytest.raises(InputError, match=f"`{name}` to hold {told}, got"):
                 Segments.of_arrays(**{**NEEDED, name: odd})
+
+
+def test_lengths_are_whole_numbers_in_a_row() -> None:
+    for odd in ([1.5, 2], ["a", "b"], [[1, 2]]):
+        with pytest.raises(InputError, match="`lengths`"):
+            Segments.of_arrays(**{**NEEDED, "lengths": odd})
 
 
 def test_what_is_left_out_has_its_default() -> None:

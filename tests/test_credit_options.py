@@ -238,6 +238,9 @@ def test_turns_are_paid_by_rewards_when_told_to() -> None:
     batch = [replace(record("D", score), segments=(turn,)) for score, turn in ((0.0, first), (1.0, second))]
     assert lists(GiGPO(norm="mean")(batch)) == [[-1.0], [1.0]]
     assert lists(GiGPO(norm="mean", returns="rewards")(batch)) == [[0.5], [-0.5]]
+    for rule in (PivoARL, MetaRL):
+        assert lists(rule(norm="mean")(batch)) == [[-0.5], [0.5]]
+        assert lists(rule(norm="mean", returns="rewards")(batch)) == [[1.0], [-1.0]]
 
 
 def test_what_rounds_is_no_difference_and_what_is_small_is_one() -> None:
@@ -263,7 +266,7 @@ def test_a_sum_keeps_what_its_rules_leave_out_and_how_roles_count() -> None:
         "turns that one of the rules leaves out, none trains"
     )
     for option in ("after_whitening", "sign_guard"):
-        alone = Triage(**{option: True})
+        alone = Triage(lam=2.0, **{option: True})
         both = credit.make({"name": "sum", "rules": [alone, GiGPO(omega=0.0)], "whiten": True})
         assert lists(both(batch)) == lists(alone(batch)), option
     guarded = credit.make(

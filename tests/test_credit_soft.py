@@ -173,6 +173,23 @@ def test_errors_beyond_the_cap_do_not_pay_for_what_makes_up_for_them() -> None:
     np.testing.assert_allclose(found, [-0.5, 0.0, -0.5, 0.0])
 
 
+@pytest.mark.parametrize(
+    ("roles", "before", "after"),
+    [
+        ("RRRDDD", [-0.2, -0.6, -0.9, 1.0, 1.0, 1.0], [-0.2, -0.6, -0.9, 0.2, 0.6, 0.9]),  # first come, first served
+        ("RRD", [-0.2, -0.6, 1.0], [-0.175, -0.525, 0.1]),  # .6 of .7 was never made up for
+        ("RD", [0.3, 1.0], [0.3, 1.0]),  # an R that costs nothing is no error
+        ("ED", [-0.4, 1.0], [-0.4, 1.0]),  # nor is what is no R
+        ("RD", [-0.5, -0.3], [-0.5, -0.3]),  # a D that brings nothing makes up for nothing
+        ("RDD", [-0.5, 0.0, 1.0], [-0.5, 0.0, 0.5]),
+        ("RED", [-0.5, 0.4, 1.0], [-0.5, 0.4, 0.5]),
+    ],
+)
+def test_which_d_makes_up_for_which_error(roles: str, before: list[float], after: list[float]) -> None:
+    found = capped(np.array(before), list(roles), (9.0, 9.0, 0.7 if roles == "RRD" else 9.0))  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, after)
+
+
 @law
 @given(letters, caps, st.integers(0, 12))
 def test_unjudged_segments_move_no_worth(roles: str, most: tuple[float, float, float], at: int) -> None:

@@ -241,7 +241,12 @@ def test_a_study_writes_numbers_table_and_figure(done: tuple[Path, dict[str, Any
     for shown in ("minesweeper", "grpo+whiten", "noise-50", "undecided", "n = 2 seeds", "no target for a small policy"):
         assert shown in text
         assert shown in markdown
-    assert "<svg" in (path / "reproduce.html").read_text()
+    page = (path / "reproduce.html").read_text()
+    assert page.count("<svg") == 2
+    drawn = [c for c in study["claims"] if c["difference"]["half_width"] is not None]
+    assert drawn
+    for claim in drawn:
+        assert f"{claim['first']} − {claim['second']} ({claim['verdict']})" in page
     success = study["summary"]["minesweeper"]["triage"]["success"]
     assert success["n"] == 2
     assert success["mean"] == pytest.approx(np.mean(list(success["by_seed"].values())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from triage_gym.display import markdown_table, sanitize_line, table
@@ -225,24 +225,45 @@ def as_markdown(study: Mapping[str, Any]) -> str:
 
 
 def as_page(study: Mapping[str, Any]) -> str:
-    """As one HTML page that loads nothing, the paired differences as its figure."""
+    """As one HTML page that loads nothing, the paired differences and those of the claims as its figures."""
     title = f"Table {study['table']}"
     figures: list[Markup] = []
     for env in study["envs"]:
         lines = []
         for arm in study["arms"]:
-            d = study["paired"][env].get(arm["name"], {}).get(SUCCESS)
-            if d is not None and d["half_width"] is not None:
-                mean, half = 100 * d["mean"], 100 * d["half_width"]
-                colour = "role-N" if arm["control"] else "role-D"
-                lines.append((arm["name"], "", colour, Interval(mean, mean - half, mean + half, d["n"], "t")))
+            colour = "role-N" if arm["control"] else "role-D"
+            lines.append((arm["name"], "", colour, SUCCESS, study["paired"][env].get(arm["name"], {}).get(SUCCESS)))
         note = f"success less that of {study['baseline']}, points, seed by seed, 95 % t"
-        none = element("p", "No intervals yet: no arm has two seeds in common with it.", class_="note")
-        drawn = element("div", whiskers(lines, note, left=26), class_="scroll wide", tabindex="0") if lines else none
-        figures.append(element("section", element("h2", env), element("p", note, class_="note"), drawn))
+        figures.append(_figure(env, note, lines))
+        lines = []
+        for claim in study["claims"]:
+            if claim["env"] == env and claim["metric"] in (*PERCENT, LENGTH):
+                name = f"{claim['first']} − {claim['second']}"
+                metric = {SUCCESS: "", LENGTH: "length, "}.get(claim["metric"], f"{claim['metric']}, ")
+                remark = f"({metric}{claim['verdict']})"
+                lines.append((name, remark, _VERDICTS[claim["verdict"]], claim["metric"], claim["difference"]))
+        note = "differences that claims are about, points, for lengths per cent, seed by seed, 95 % t"
+        figures.append(_figure(f"{env}: what the papers claim", note, lines))
     tables = [
         element("section", element("h2", heading), columns(head, rows)) for heading, (head, rows) in blocks(study)
     ]
     lead = [element("p", remark, class_="note") for remark in remarks(study)]
     main = element("main", element("h1", title), lead, figures, tables, class_="wrap")
     return document(title, main, style=sheet())
+
+
+_VERDICTS: Final = {"holds": "role-D", "does not hold": "role-R", "undecided": "role-N"}
+"""Classes of colours."""
+
+
+def _figure(title: str, note: str, lines: Sequence[tuple[str, str, str, str, Mapping[str, Any] | None]]) -> Markup:
+    """Differences below each other: name, remark, colour, metric and what was measured; without an interval none is drawn."""
+    drawn = []
+    for name, remark, colour, metric, d in lines:
+        if d is not None and d["half_width"] is not None:
+            factor = 100.0 if metric in PERCENT else 1.0
+            mean, half = factor * d["mean"], factor * d["half_width"]
+            drawn.append((name, remark, colour, Interval(mean, mean - half, mean + half, d["n"], "t")))
+    none = element("p", "No intervals yet: no arm has two seeds in common with what it is held against.", class_="note")
+    shown = element("div", whiskers(drawn, note, left=42), class_="scroll wide", tabindex="0") if drawn else none
+    return element("section", element("h2", title), element("p", note, class_="note"), shown)
