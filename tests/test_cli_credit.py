@@ -55,7 +55,25 @@ def test_rows_are_looked_at_again_and_a_second_judge_joins(rows: Path, capsys: p
 def test_a_fit_is_settings_that_train_takes(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "fit.json"
     assert run("fit", str(rows), "--out", str(out), "--json", str(tmp_path / "numbers.json")) == 0
-    assert "the paper's" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "the paper's" in shown
+    assert f"next: triage-gym train --config {out} --judge JUDGE, JUDGE being rule as it was measured" in shown
+    settings = json.loads(out.read_text())
+    assert (settings["env"], settings["env_kwargs"], settings["limit"]) == ("minesweeper", {}, 7)
+    told = ["train", "--config", str(out), "--judge", "rule", "--run-dir", str(tmp_path / "run"), "--dry-run"]
+    with pytest.raises(SystemExit) as stop:
+        main([*told, "--credits", "grpo+whiten", "triage-audited"])
+    assert stop.value.code == 0
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text(
+        "".join(
+            json.dumps({**json.loads(r), "origin": {**json.loads(r)["origin"], "settings": {}}}) + "\n"
+            for r in rows.read_text().splitlines()
+        )
+    )
+    assert run("fit", str(bare), "--out", str(out)) == 0
+    assert f"--config {out} --env ENV --judge JUDGE" in capsys.readouterr().out
+    assert run("fit", str(rows), "--out", str(out)) == 0
     settings = json.loads(out.read_text())
     assert settings["credit"] == "triage-audited"
     constants = settings["credit_kwargs"]["constants"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from triage_gym.cli.app import run
 from triage_gym.cli.reproduce import seconds_of
 from triage_gym.errors import InputError
 from triage_gym.trainers.setups import SETUPS
+from triage_gym.trainers.signals import Interrupted
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("10min", 600), ("2m", 120), ("1.5h", 5400)])
@@ -79,3 +81,18 @@ def test_no_workers_are_none_and_other_settings_are_told_before_anything_runs(
     capsys.readouterr()
     assert run([*words, "--turns", "100", "--eval-tasks", "4", "--dry-run"]) == 1
     assert "got turns 200 and not 100; ask for those, choose another --run-dir" in capsys.readouterr().err
+
+
+def test_a_signal_is_told_with_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
+        raise Interrupted(2)
+
+    monkeypatch.setattr("triage_gym.trainers.reproduce.cells.run_cells", stopped)
+    grid = ["credit", "sensitivity", "--over", "lam=0"]
+    for words in (["reproduce", "--table", "pivot", "--envs", "minesweeper"], grid):
+        with pytest.raises(SystemExit) as stop:
+            run([*words, "--seeds", "1", "--run-dir", str(tmp_path / words[0]), "--quiet"])
+        assert stop.value.code == 130
+        assert "the same command goes on" in capsys.readouterr().err

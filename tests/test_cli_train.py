@@ -80,7 +80,10 @@ def test_pretrained_starts_can_be_evaluated_and_trained_from(
 ) -> None:
     start = tmp_path / "start"
     assert run(["pretrain", *SMALL, "--run-dir", str(start)]) == 0
-    assert "5 demonstrations" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "5 demonstrations" in shown
+    command = shown[shown.index("or   triage-gym train") :].split()[2:]
+    assert run([*command, "--run-dir", str(tmp_path / "next"), "--dry-run"]) == 0
     assert run(["eval", str(start), "--tasks", "5"]) == 0
     again = tmp_path / "again"
     arguments = ["--start", str(start), "--run-dir", str(again), "--no-report", "--quiet"]

@@ -118,6 +118,16 @@ def test_suffixes_are_options_first_and_rules_then() -> None:
     assert (guarded.lam, guarded.constants, guarded.whiten) == (0.4, Triage().constants, True)
     assert credit.make("triage+gigpo", lam=0.3).rules[0].lam == 0.3  # type: ignore[attr-defined]
     assert credit.needs_labels(guarded)
+    weighed = credit.make({"name": "triage+gigpo", "lam": 0.3, "omega": 0.5})
+    assert (weighed.rules[0].lam, weighed.rules[1].omega, weighed.rules[1].lam) == (0.3, 0.5, GiGPO().lam)  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="it has no option 'nothing'"):
+        credit.make({"name": "triage+gigpo", "nothing": 1})
+    known = {
+        name: credit.options_of(name) or frozenset()
+        for name in ("triage+gigpo", "triage", "gigpo", "sum", "grpo+whiten")
+    }
+    assert known["triage+gigpo"] == known["triage"] | known["gigpo"] | known["sum"]
+    assert "constants" not in known["grpo+whiten"]
 
 
 @pytest.mark.parametrize(

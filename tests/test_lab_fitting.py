@@ -7,10 +7,12 @@ import pytest
 from test_lab_counterfactual import many, row
 
 from triage_gym.audit.counterfactual import said_by, table_of
-from triage_gym.audit.fitting import fit, fit_constants, fold_of
+from triage_gym.audit.fitting import Fit, Held, fit, fit_constants, fold_of
+from triage_gym.audit.lab_text import fitted
 from triage_gym.audit.labels import LabelledWindow
 from triage_gym.errors import InputError
 from triage_gym.records import ROLES
+from triage_gym.statistics import Interval
 
 
 def test_a_fit_finds_what_is_there() -> None:
@@ -97,3 +99,21 @@ def test_errors_take_in_that_the_slope_is_measured_too() -> None:
     moved = np.array(without) - np.mean(without, axis=0)
     jackknife = np.sqrt((moved**2).sum(axis=0) * 39 / 40)
     assert whole.errors == pytest.approx(jackknife, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("over", "gain", "told"),
+    [
+        ((0.1, 0.2), (0.1, 0.2), "tell more of A* than the paper's"),
+        ((-0.2, -0.1), (0.1, 0.2), "keep those"),
+        ((-0.1, 0.1), (0.1, 0.2), "nothing was found that the paper's constants do not have"),
+        ((-0.1, 0.1), (-0.1, 0.1), "nor do they tell more than the outcome alone"),
+    ],
+)
+def test_a_fit_ends_with_what_it_is_good_for(over: tuple[float, float], gain: tuple[float, float], told: str) -> None:
+    def about(low: float, high: float) -> Interval:
+        return Interval((low + high) / 2, low, high, 20, "bootstrap")
+
+    found = Fit((1.0, 0.5, -0.1, -0.5), 0.2, 1.0, (0.2, 0.1, 0.0, -0.1), (0.1,) * 4, (5, 5, 5, 5))  # type: ignore[arg-type]
+    held = Held(about(0, 1), about(0, 1), about(0, 1), about(*gain), about(*over))
+    assert told in fitted("mine", found, held).splitlines()[-1]

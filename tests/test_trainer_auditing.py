@@ -128,8 +128,10 @@ def test_roles_off_is_grpo_with_whitening_from_there_on(tmp_path: Path) -> None:
 
 
 def test_an_audit_must_leave_turns_to_train(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="more `turns` than the audit takes"):
+    with pytest.raises(InputError, match=r"more `turns` than the audit takes.*or lower `audit_turns`"):
         train(small(turns=3000), tmp_path / "run")
+    with pytest.raises(InputError, match="one round of 64 episodes, the least there is"):
+        train(small(turns=300, audit_turns=50), tmp_path / "least")
     with pytest.raises(InputError, match="audit_turns"):
         small(audit_turns=0)
     with pytest.raises(InputError, match="`audit`"):

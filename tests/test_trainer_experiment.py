@@ -212,6 +212,22 @@ def test_arms_fail_alone_stop_on_a_signal_and_go_on(tmp_path: Path) -> None:
     assert contents(tmp_path / "a" / "triage-s0") == contents(tmp_path / "b" / "triage-s0")
 
 
+def test_an_arm_has_the_options_that_its_rule_has(tmp_path: Path) -> None:
+    from triage_gym.trainers.experiment import compare
+
+    given = TrainConfig(credit_kwargs={"constants": [1.0, 0.4, 0.0, -0.4], "omega": 0.5})
+    arms = {
+        name: arm_config(given, name, 0).credit_kwargs for name in ("grpo", "triage-audited", "gigpo", "triage+gigpo")
+    }
+    assert arms["grpo"] == {}
+    assert arms["triage-audited"] == {"constants": [1.0, 0.4, 0.0, -0.4]}
+    assert arms["gigpo"] == arms["triage+gigpo"] == given.credit_kwargs
+    rules = arm_config(given, "triage+gigpo", 0).credit_rule().rules  # type: ignore[attr-defined]
+    assert (rules[0].constants, rules[1].omega) == ([1.0, 0.4, 0.0, -0.4], 0.5)
+    with pytest.raises(InputError, match="options of the compared rules grpo rloo, got 'constants', which none has"):
+        compare(given, ["grpo", "rloo"], [0], tmp_path)
+
+
 def test_arms_that_restart_in_full_test_no_pivots_beside_those_that_do() -> None:
     shared = TrainConfig(verify="oracle", retries="verified").for_arms(["metarl", "pivoarl"])
     restarting, pivotal = arm_config(shared, "metarl", 1), arm_config(shared, "pivoarl", 1)

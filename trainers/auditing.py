@@ -109,11 +109,11 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
     # Small rounds, so that a small budget is kept; few continuations of many turns say most of means over turns.
     turns = config.audit_turns or max(1, config.turns // SHARE)
     sampling = Sampling(turns=turns, rollouts=2, segments=32, seed=config.seed)
-    _check_turns(config, sampling.turns)
+    _check_turns(config, sampling.turns, more=True)
     judge = nesting.inner(config.judge)
     try:
         measured = measure(config, policy, sampling, facts=nesting.facts_needed(judge))
-        _check_turns(config, measured.spent)
+        _check_turns(config, measured.spent, more=measured.rounds > 1)
         rows = rows_of(measured, config.env, config.judge_window)
         labels = labels_of(judge, rows, measured, config.judge_window)
     finally:
@@ -140,11 +140,17 @@ def audit_start(config: TrainConfig, rule: CreditRule, policy: Player) -> Audite
     return found
 
 
-def _check_turns(config: TrainConfig, spent: int) -> None:
+def _check_turns(config: TrainConfig, spent: int, *, more: bool) -> None:
+    """See that turns are left to train. ``more``: whether the audit could be smaller."""
     if spent >= config.turns:
+        mend = (
+            ", or lower `audit_turns`"
+            if more
+            else f" above {spent}: that was one round of 64 episodes, the least there is"
+        )
         raise InputError(
-            f"Expected more `turns` than the audit takes, got {config.turns} for a run whose audit takes {spent}; "
-            "raise `turns`, or lower `audit_turns`"
+            f"Expected more `turns` than the audit takes, got {config.turns} for a run whose audit takes {spent}; raise "
+            f"`turns`{mend}"
         )
 
 

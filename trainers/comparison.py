@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from triage_gym import statistics
+from triage_gym.credit import options_of
+from triage_gym.errors import InputError
 from triage_gym.records import ROLES
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.resuming import refused
@@ -91,12 +93,37 @@ def summarise(
 def arm_config(config: TrainConfig, credit: str, seed: int) -> TrainConfig:
     """The config of one arm and seed.
 
-    Pivots are tested by the arms that go back to one; an arm whose rule restarts in full has none to test.
+    Of ``credit_kwargs`` an arm has the options that its rule has, so that constants can be compared with a rule that has
+    none; who compares sees to it that every option has a rule (:func:`check_options`). Pivots are tested by the arms that go back to one; an arm whose rule restarts in full has none to test.
     """
-    arm = dataclasses.replace(config, credit=credit, seed=seed).resolved()
+    known = _options(credit)
+    own = {name: value for name, value in config.credit_kwargs.items() if known is None or name in known}
+    arm = dataclasses.replace(config, credit=credit, credit_kwargs=own, seed=seed).resolved()
     if config.retry_from is None and arm.retry_from == "start":
         arm = dataclasses.replace(arm, verify=None, retries="all" if arm.retries == "verified" else arm.retries)
     return arm
+
+
+def _options(credit: str) -> frozenset[str] | None:
+    """Of a rule that cannot be built, any: its own run tells what is wrong, and the other arms are left alone."""
+    try:
+        return options_of(credit)
+    except InputError:
+        return None
+
+
+def check_options(config: TrainConfig, credits: Sequence[str]) -> None:
+    """See that each of ``credit_kwargs`` is an option of one of the compared rules.
+
+    Raises:
+        InputError: For one that none has.
+    """
+    known = [_options(credit) for credit in credits]
+    for name in config.credit_kwargs:
+        if not any(options is None or name in options for options in known):
+            raise InputError(
+                f"Expected `credit_kwargs` to be options of the compared rules {' '.join(credits)}, got {name!r}, which none has"
+            )
 
 
 def read_run(path: Path, config: TrainConfig) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Measured(Round):
 
     split: str = ""
     """Which tasks."""
+    rounds: int = 0
+    """How many."""
     outcome_text: tuple[str, ...] = ()
     """Literals that tell the outcome, to be kept from judges."""
 
@@ -121,6 +123,7 @@ def measure(
     try:
         for outcome_text, own in played:
             found.outcome_text = outcome_text
+            found.rounds += 1
             found.turns += own.turns
             found.spent += own.spent
             found.episodes += own.episodes

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from triage_gym.errors import InputError
-from triage_gym.trainers.comparison import arm_config, arm_name, is_finished, summarise
+from triage_gym.trainers.comparison import arm_config, arm_name, check_options, is_finished, summarise
 from triage_gym.trainers.config import TrainConfig
 from triage_gym.trainers.probing import probe
 from triage_gym.trainers.progress import Progress, update_of
@@ -79,7 +79,8 @@ def compare(
         it with their error.
 
     Raises:
-        InputError: For no arms, arms or seeds given twice, or an environment that cannot be trained on.
+        InputError: For no arms, arms or seeds given twice, options of rules that none of them has, or an environment that
+            cannot be trained on.
         Interrupted: (a SystemExit) after SIGTERM or SIGINT, when every running arm was saved.
     """
     for name, given in (("credits", credits), ("seeds", seeds)):
@@ -87,6 +88,7 @@ def compare(
             raise InputError(f"Expected `{name}` to be different values, at least one, got {given!r}")
     if workers < 1:
         raise InputError(f"Expected `workers` to be at least 1, got {workers}")
+    check_options(config, credits)
     config = config.for_arms(credits)
     probe(config)
     path = Path(run_dir)

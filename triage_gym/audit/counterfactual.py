@@ -313,7 +313,9 @@ def verdict(found: Finding, spent: int | None = None) -> str:
     if tasks < LEAST_TASKS:
         more = f"; that is of {tasks} task{'s' * (tasks != 1)}, measure at least {LEAST_TASKS}"
     elif spent is not None and (ratio := abs(found.difference.estimate) / half if half else 0.0) > 1e-3:
-        more = f"; if this difference is right, some {_round(spent / ratio**2):,} turns would tell"
+        # Near the verdict the intervals of the two correlations decide, not that of their difference: as much again.
+        needed = _round(max(spent / ratio**2, 2.0 * spent))
+        more = f"; if this difference is right, some {needed:,} turns would tell"
     return f"{found.judge}: cannot tell yet, leaning to {leaning}: {numbers}{more}"
 
 

@@ -133,5 +133,16 @@ def fitted(judge: str, found: Fit, held: Held | None) -> str:
     return (
         f"{text}\n\ncorrelation with A* on tasks that the fit has not seen\n"
         f"  A_i {signed(held.outcome)}, A_i + λ c fitted {signed(held.fitted)}, the paper's {signed(held.paper)}\n"
-        f"  fitted less A_i {signed(held.gain)}, less the paper's {signed(held.over_paper)}"
+        f"  fitted less A_i {signed(held.gain)}, less the paper's {signed(held.over_paper)}\n{_conclusion(held)}"
     )
+
+
+def _conclusion(held: Held) -> str:
+    """What the fit is good for, by the intervals on tasks that it has not seen."""
+    over, gain = held.over_paper, held.gain
+    if over is not None and over.low > 0.0:
+        return "the fitted constants tell more of A* than the paper's"
+    if over is not None and over.high < 0.0:
+        return "the fitted constants tell less of A* than the paper's: keep those (credit triage)"
+    told = "nothing was found that the paper's constants do not have"
+    return f"{told}; nor do they tell more than the outcome alone" if gain is None or gain.low <= 0.0 else told

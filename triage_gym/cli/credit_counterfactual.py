@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,7 +152,9 @@ class CreditCounterfactual:
             "broken": found.broken,
             "noisy": found.noisy,
         }
-        return rows_of(found, config.env), head, found
+        settings = {"env": config.env, "env_kwargs": dict(config.env_kwargs), "limit": config.limit}
+        rows = [replace(row, origin={**row.origin, "settings": settings}) for row in rows_of(found, config.env)]
+        return rows, head, found
 
     def _refuse(self, *names: str, where: Path) -> None:
         """Take no flag that would do nothing."""

@@ -46,8 +46,11 @@ class CreditFit:
         written = []
         if self.out is not None:
             settings = {"credit": "triage-audited", "lam": found.lam, "credit_kwargs": {"constants": found.constants}}
+            settings |= rows[0].origin.get("settings", {})
             write_text(self.out, json.dumps(settings, allow_nan=False, indent=1) + "\n")
-            written.append(f"settings: {self.out}\nnext: triage-gym train --config {self.out}")
+            where = "" if "env" in settings else " --env ENV"
+            command = f"triage-gym train --config {self.out}{where} --judge JUDGE"
+            written.append(f"settings: {self.out}\nnext: {command}, JUDGE being {judge} as it was measured")
         if self.json is not None:
             data = {"schema": 1, "judge": judge, "fit": found.to_json(), "held_out": held and held.to_json()}
             write_text(self.json, json.dumps(data, allow_nan=False, indent=1) + "\n")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triage_gym.cli.output import say
-from triage_gym.cli.reproduce import announced, seconds_of, seeds_of
+from triage_gym.cli.reproduce import announced, seconds_of, seeds_of, told_when_stopped
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class CreditSensitivity:
         left = announced(cells, self.run_dir)
         if self.dry_run:
             return 0
-        with Progress(left + 1, self.quiet) as progress:
+        with told_when_stopped(self.run_dir), Progress(left + 1, self.quiet) as progress:
             found = sensitivity(
                 grid,
                 self.run_dir,

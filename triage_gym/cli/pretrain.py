@@ -109,5 +109,6 @@ def _of(split: str | None) -> str:
 
 def _said(checkpoint: Path, path: Path) -> int:
     say(f"checkpoint: {checkpoint}")
-    say(f"next: triage-gym eval {path}   or   triage-gym train --start {path}")
+    train = f"triage-gym train --config {path / 'config.json'} --start {path} --credit triage"
+    say(f"next: triage-gym eval {path}   or   {train}")
     return 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from triage_gym.cli.output import say
+from triage_gym.display import sanitize_line
 from triage_gym.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +79,7 @@ class Reproduce:
         left = announced(cells, path)
         if self.dry_run:
             return 0
-        with Progress(left + 1, self.quiet) as progress:
+        with told_when_stopped(path), Progress(left + 1, self.quiet) as progress:
             found = reproduce(
                 study,
                 path,
@@ -107,6 +110,18 @@ def announced(cells: Sequence[Cell], path: Path) -> int:
     turns = sum(cell.config.turns for cell in left)
     say(f"{len(cells)} runs, {len(cells) - len(left)} of them done; {turns:,} turns to go, into {path}")
     return len(left)
+
+
+@contextmanager
+def told_when_stopped(path: Path) -> Iterator[None]:
+    """Say how to go on when a signal ends what is done within."""
+    from triage_gym.trainers.signals import Interrupted
+
+    try:
+        yield
+    except Interrupted:
+        print(sanitize_line(f"stopped; what is done is in {path}, and the same command goes on"), file=sys.stderr)
+        raise
 
 
 def _words(name: str, text: str | None) -> tuple[str, ...] | None:

@@ -169,12 +169,14 @@ class Train:
 
     def _check_parts(self) -> None:
         """Whether everything that is named is there and can be built."""
-        from triage_gym.credit import make
+        from triage_gym.trainers.comparison import check_options
         from triage_gym.trainers.probing import probe, probe_retries
 
-        for credit in self._credits():
-            make(credit, lam=self.training.lam, **self.training.credit_kwargs)
+        if self._is_comparison:
+            check_options(self.training.checked(), self._credits())
         config, *others = self._arms()
+        for arm in (config, *others):
+            arm.credit_rule()
         registry.make("judges", config.judge)
         if self.start is not None and not self.resume:
             from triage_gym.trainers import checkpoint

@@ -26,7 +26,7 @@ def parse(spec: str | Mapping[str, Any]) -> dict[str, Any]:
 
     What stands behind a name is an option of it, or else another rule: ``"triage+gigpo"`` is their sum
     (:mod:`triage_gym.credit.sums`), ``{"name": "sum", "rules": [{"name": "triage"}, {"name": "gigpo"}]}``. Options of a sum
-    that are no field of it are the first rule's.
+    that are no field of it go to the first of its rules that has them.
 
     Raises:
         InputError: For a spec that is neither a name nor a config with one, or a suffix that is neither option nor rule.
@@ -42,9 +42,13 @@ def parse(spec: str | Mapping[str, Any]) -> dict[str, Any]:
     more = rules_named(first, flags, registry.names("credit"), list(accepted))
     if not more:
         return config
-    own = {key: value for key, value in config.items() if key not in (*more, *SUM)}
     of_sum: dict[str, Any] = {key: config[key] for key in SUM if key in config}
-    rules = [own, *({"name": rule} for rule in more)]
+    rules: list[dict[str, Any]] = [{"name": config["name"]}, *({"name": rule} for rule in more)]
+    having = [inspect.signature(registry.factory("credit", rule["name"])).parameters for rule in rules]
+    for key, value in config.items():
+        if key not in ("name", *more, *SUM):
+            # One that none has goes to the first too, which refuses it.
+            rules[next((at for at, known in enumerate(having) if key in known), 0)][key] = value
     return {"name": "sum", "rules": rules, "whiten": _whitens(rules), **of_sum}
 
 
@@ -57,6 +61,16 @@ def _whitens(rules: Sequence[Mapping[str, Any]]) -> bool:
     return any(
         inspect.signature(registry.factory("credit", rule["name"])).parameters["whiten"].default for rule in rules
     )
+
+
+def options_of(spec: str | Mapping[str, Any]) -> frozenset[str] | None:
+    """Names of the options that the rule of ``spec`` has, those of a sum's rules included; None for one that takes any."""
+    config = parse(spec)
+    rules = [config["name"], *(rule["name"] for rule in config.get("rules", ()) if isinstance(rule, Mapping))]
+    found = [inspect.signature(registry.factory("credit", name)).parameters for name in rules]
+    if any(p.kind is p.VAR_KEYWORD for parameters in found for p in parameters.values()):
+        return None
+    return frozenset(name for parameters in found for name in parameters)
 
 
 def make(spec: str | Mapping[str, Any], **defaults: Any) -> CreditRule:
